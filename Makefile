@@ -118,7 +118,7 @@ demo: $(VENV)/.sim  ## simulate an hour of traffic that the running system contr
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
 	@$(BIN)/python -m load_tests.bench peers $(ARGS)
 
-bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile  ## measure every figure of docs/speed.md
+bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-transports bench-hostile  ## measure every figure of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (on a separate cluster)
 	@$(BIN)/python -m load_tests.autoscaling $(ARGS)

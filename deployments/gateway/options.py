@@ -98,6 +98,11 @@ class GatewayOptions(Options):
         description="Longest red of a phase with pedestrian crossings.",
         json_schema_extra={"default": "that of `safety_max_red_s`"},
     )
+    safety_cyclic: bool = Field(
+        False,
+        description="Whether the phases keep their cyclic order, with `safety`: each at most once "
+        "between two of the first.",
+    )
 
     @field_validator("plan_time_zone")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.schemas import Safety, SafetyStep
+from deployments.gateway.schemas import Safety, SafetyRule, SafetyStep
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.signals.monitor import ConflictMonitor, make_monitors
@@ -45,9 +45,12 @@ class SafetyGuard:
         monitor.check(layer.phases[decision.phase])
         for step in decision.steps:
             monitor.check(step.state)
+        rule: SafetyRule = "no_such_phase"  # until the next cycle, if it is out of order
+        if decision.rule != "phase_order" and (exists or decision.rule != "none"):
+            rule = decision.rule
         return decision.phase, Safety.model_construct(
             asked=asked,
-            rule=decision.rule if exists or decision.rule != "none" else "no_such_phase",
+            rule=rule,
             showAfterSeconds=decision.after_s,
             steps=self._described(decision.steps),
         )
@@ -70,6 +73,7 @@ def limits_of(options: GatewayOptions) -> Limits:
         options.safety_max_red_s,
         options.safety_asked_every_s,
         options.safety_max_pedestrian_wait_s,
+        options.safety_cyclic,
     )
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.evaluation.resco import MAPS, RESULTS, Result, result_file, scenario_of
+from models.evaluation.resco import RESULTS, result_file, scenario_of
+from models.evaluation.resco_measures import Result
+from models.evaluation.resco_published import MAPS
 from models.networks.file import InvalidNetworkError
 from models.simulation.metrics import Metrics
 from models.simulation.scenario import InvalidScenarioError, Scenario

@@ -75,9 +75,13 @@ class AsyncClient(BaseClient[Asynchronous, Exchange]):
             self._exclusive.release()
 
     def _start(
-        self, exchange: Exchange | None, connections: int, tls: ssl.SSLContext | None
+        self,
+        exchange: Exchange | None,
+        connections: int,
+        tls: ssl.SSLContext | None,
+        unix_socket: str | None,
     ) -> None:
-        self._exchange = exchange or Connections(connections, tls)
+        self._exchange = exchange or Connections(connections, tls, unix_socket)
         self._exclusive = asyncio.Lock()
 
 
@@ -87,11 +91,15 @@ class Connections:
     Args:
         most: the most connections at once.
         tls: None to check certificates against the usual authorities.
+        unix_socket: path of a Unix socket to connect to, whatever the host; None to use TCP.
     """
 
-    def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, most: int, tls: ssl.SSLContext | None, unix_socket: str | None = None
+    ) -> None:
         self._most = most
         self._tls = tls
+        self._unix_socket = unix_socket
         self._opened: aiohttp.ClientSession | None = None
 
     async def __call__(self, send: Send, /) -> Reply | NoReply:
@@ -120,13 +128,20 @@ class Connections:
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=self._most, keepalive_timeout=IDLE_S, ssl=self._tls or True
-                ),
+                connector=self._connector(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(_send_once,),
             )
         return self._opened
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self._unix_socket is not None:
+            return aiohttp.UnixConnector(
+                self._unix_socket, limit=self._most, keepalive_timeout=IDLE_S
+            )
+        return aiohttp.TCPConnector(
+            limit=self._most, keepalive_timeout=IDLE_S, ssl=self._tls or True
+        )
 
 
 async def _send_once(

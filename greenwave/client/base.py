@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from greenwave.client import groups
@@ -45,6 +46,7 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
         retries: Retries = RETRIES,
         connections: int = CONNECTIONS,
         tls: ssl.SSLContext | None = None,
+        unix_socket: str | Path | None = None,
         exchange: AnyExchange | None = None,
     ) -> None:
         """Make a client, which connects with its first call.
@@ -56,6 +58,8 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
             inference_token: for the inference service itself, if it requires one.
             connections: the most that are open; further calls wait for one, within their time.
             tls: for https; by default, certificates are checked against the usual authorities.
+            unix_socket: of the inference service on this machine, for all connections; the url,
+                such as ``http://localhost``, then only names the host in requests.
             exchange: sends the requests, instead of connections of the client.
 
         Raises:
@@ -70,7 +74,7 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
         origin = "INFERENCE_TOKEN of the service"
         inference_bearer = make_bearer(inference_token, "inference_token", origin)
         self._closed = False
-        self._start(exchange, connections, tls)
+        self._start(exchange, connections, tls, None if unix_socket is None else str(unix_socket))
         mode, perform = self._mode, self._perform
         self.gateway = groups.Gateway(mode, perform, GatewayCalls(at.gateway))
         inference_calls = InferenceCalls(at.inference, inference_bearer)
@@ -92,7 +96,11 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
 
     @abstractmethod
     def _start(
-        self, exchange: AnyExchange | None, connections: int, tls: ssl.SSLContext | None
+        self,
+        exchange: AnyExchange | None,
+        connections: int,
+        tls: ssl.SSLContext | None,
+        unix_socket: str | None,
     ) -> None:
         """Create the connections, unless there is an exchange, and the lock of exclusive steps."""
 

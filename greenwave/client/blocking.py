@@ -74,9 +74,13 @@ class Client(BaseClient[Blocking, Exchange]):
             self._exclusive.release()
 
     def _start(
-        self, exchange: Exchange | None, connections: int, tls: ssl.SSLContext | None
+        self,
+        exchange: Exchange | None,
+        connections: int,
+        tls: ssl.SSLContext | None,
+        unix_socket: str | None,
     ) -> None:
-        self._exchange = exchange or Connections(connections, tls)
+        self._exchange = exchange or Connections(connections, tls, unix_socket)
         self._exclusive = threading.Lock()
 
 
@@ -86,11 +90,14 @@ class Connections:
     Args:
         most: the most connections at once.
         tls: None to check certificates against the usual authorities.
+        unix_socket: path of a Unix socket to connect to, whatever the host; None to use TCP.
     """
 
-    def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, most: int, tls: ssl.SSLContext | None, unix_socket: str | None = None
+    ) -> None:
         self._pool = httpcore.ConnectionPool(
-            ssl_context=tls, max_connections=most, keepalive_expiry=IDLE_S
+            ssl_context=tls, max_connections=most, keepalive_expiry=IDLE_S, uds=unix_socket
         )
 
     def __call__(self, send: Send, /) -> Reply | NoReply:

@@ -30,6 +30,7 @@ MODULES = {
     "forecasts-records": "forecasts and loans beside bare FastAPI",
     "growth": "many hidden states, junctions or records beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
+    "transports": "the Open Inference Protocol over HTTP and over gRPC",
     "hostile": "well-behaved clients beside hostile ones",
 }
 ERRORS = (

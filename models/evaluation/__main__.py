@@ -18,9 +18,25 @@ from pathlib import Path
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.evaluation.cases import STRESS, TEST_SEEDS, Job, plan_jobs
+from models.evaluation.cases import (
+    DETECTED,
+    DETECTING,
+    LEVELS,
+    ORDERED,
+    STRESS,
+    TEST_SEEDS,
+    Job,
+    plan_jobs,
+    plan_variants,
+)
 from models.evaluation.kept_runs import make_runs
-from models.evaluation.report import REPORTS, Run, write_report
+from models.evaluation.report import (
+    REPORTS,
+    Run,
+    detector_table,
+    write_order_report,
+    write_report,
+)
 from models.evaluation.run_job import SAME, run_job
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.simulation.options import add_renamed
@@ -88,6 +104,16 @@ def main() -> None:
         action="store_true",
         help="make only the runs with detectors that fail or traffic that takes other routes",
     )
+    parser.add_argument(
+        "--cyclic",
+        action="store_true",
+        help="make only the runs with and without the phases' cyclic order, and their table",
+    )
+    parser.add_argument(
+        "--detectors",
+        action="store_true",
+        help="make only the runs that observe by some detectors, and print their table",
+    )
     parser.add_argument("--only", nargs="+", help="make these controllers' runs, and no report")
     parser.add_argument("--runs", type=Path, default=RUNS_FILE, help="CSV file of all runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -98,7 +124,12 @@ def main() -> None:
             parser.error(f"--{name} {getattr(options, name)} is less than 1")
     try:
         seeds = range(TEST_SEEDS.start, TEST_SEEDS.start + options.seeds)
-        jobs = plan_jobs(options.policy, seeds, options.safe_policy)
+        if options.cyclic:
+            jobs = plan_variants(options.policy, seeds, ORDERED, LEVELS)
+        elif options.detectors:
+            jobs = plan_variants(options.policy, seeds, DETECTING, DETECTED)
+        else:
+            jobs = plan_jobs(options.policy, seeds, options.safe_policy)
     except InvalidPolicyFileError as error:
         sys.exit(str(error))
     if options.stress:
@@ -106,7 +137,11 @@ def main() -> None:
     if options.only:
         jobs = [job for job in jobs if job.controller in options.only]
     runs = evaluate(jobs, options.runs, UNFINISHED, options.workers)
-    if not options.only and not options.stress:
+    if options.cyclic:
+        write_order_report(runs)
+    elif options.detectors and not options.only:
+        tqdm.write(detector_table(runs))
+    elif not options.only and not options.stress:
         write_report(runs)
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 

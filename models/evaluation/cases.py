@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,8 @@ from models.policy.file import read_weights
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
+    GREEDY,
+    GUARDED,
     Control,
     Controller,
     FixedPhase,
@@ -29,6 +31,7 @@ from models.simulation.daily_demand import HOUR_S, DailyDemand
 from models.simulation.diagnosed import Diagnosed
 from models.simulation.faults import WithLosses, WithOutage
 from models.simulation.fixed_time import FixedTime
+from models.simulation.layouts import LAYOUTS, with_detectors
 from models.simulation.programs import actuated
 from models.simulation.scenario import Scenario
 from models.simulation.shipped import (
@@ -43,7 +46,7 @@ TEST_SEEDS = range(1, 21)  # no training and no validation has them
 
 EVENING_RUSH_S = 17 * HOUR_S
 POLICY = "policy"
-GUARDED = " behind the safety layer"
+CYCLIC = " in cyclic order"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
 DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
 OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
@@ -69,6 +72,19 @@ LEVELS: Mapping[str, MakeScenario] = {
     "incident, 17:00 and a closed lane": lambda seed: with_breakdown(
         shipped_demand(EVENING_RUSH_S), np.random.default_rng(seed)
     ),
+}
+
+
+def _detected(level: str, layout: str | None, seed: int) -> Scenario:
+    scenario = LEVELS[level](seed)
+    return scenario if layout is None else with_detectors(scenario, layout)
+
+
+# Each level with all vehicles known, and as each layout of detectors shows them.
+DETECTED: Mapping[str, MakeScenario] = {
+    level if layout is None else f"{level}, {layout}": partial(_detected, level, layout)
+    for level in (RUSH_HOUR, "medium, 12:00")
+    for layout in (None, *LAYOUTS)
 }
 
 
@@ -131,6 +147,19 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
+# Greedy counts all vehicles, and is no peer of the policy.
+MORE_PEERS: Mapping[str, MakePeer] = dict.fromkeys(
+    ("greedy", f"greedy{GUARDED}"), lambda scenario, seed: partial(QueueController, GREEDY)
+)
+# What is lost by having only some detectors.
+DETECTING = (POLICY, "max pressure", "greedy")
+# What the phases' cyclic order costs.
+ORDERED = tuple(
+    f"{each}{order}{guard}"
+    for guard in ("", GUARDED)
+    for each in (POLICY, "max pressure", "greedy")
+    for order in ("", CYCLIC)
+)
 COMPARED = sorted(
     (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED)
 )
@@ -173,12 +202,18 @@ class Job(NamedTuple):
 
     @property
     def scenario(self) -> Scenario:
-        make = STRESS[self.level].scenario if self.level in STRESS else LEVELS[self.level]
-        return replace(make(self.seed), guarded=self.controller.endswith(GUARDED))
+        make = (
+            STRESS[self.level].scenario
+            if self.level in STRESS
+            else {**LEVELS, **DETECTED}[self.level]
+        )
+        guarded, cyclic = self.controller.endswith(GUARDED), CYCLIC in self.controller
+        return replace(make(self.seed), guarded=guarded, cyclic=cyclic)
 
     def control(self, scenario: Scenario) -> Control:
         if not self.policy:
-            return PEERS[self.controller](scenario, self.seed)
+            peer = self.controller.replace(CYCLIC, "")
+            return (PEERS.get(peer) or MORE_PEERS[peer])(scenario, self.seed)
         step = PolicyStep.load(Path(self.policy), SHIPPED)
         policy = partial(PolicyController, step, SHIPPED)
         if self.controller == DIAGNOSED_POLICY:
@@ -225,4 +260,22 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> li
             for level, stress in STRESS.items()
             for name in stress.controllers
         ),
+    ]
+
+
+def plan_variants(
+    policy: Path, seeds: range, controllers: Sequence[str], levels: Iterable[str]
+) -> list[Job]:
+    """Return these controllers at these levels with every seed; complete seed by seed.
+
+    Raises:
+        InvalidPolicyFileError: the policy's file cannot be used.
+    """
+    read_weights(policy, SHIPPED)
+    of_policy = str(policy), digest(policy)
+    return [
+        Job(name, *(of_policy if name.startswith(POLICY) else ("", "")), level, seed)
+        for seed in seeds
+        for level in levels
+        for name in controllers
     ]

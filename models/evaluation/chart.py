@@ -1,4 +1,4 @@
-"""A chart of bars in SVG that follows the page's colours, light or dark."""
+"""Charts in SVG that follow the page's colours, light or dark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from math import isnan
 from models.evaluation.statistics import Estimate
 
 ROW, LEFT, WIDTH, RIGHT = 28, 130, 460, 70  # pixels at scale 1
+AXIS, TOP, TALL, COLUMNS_WIDTH, MOST_LABELS = 60, 10, 120, 590, 8
 
 
 def bars(
@@ -29,6 +30,32 @@ def bars(
     return (
         f'<svg viewBox="0 0 {LEFT + WIDTH + RIGHT} {height}" role="img">'
         f"<title>{escape(title)}</title>{rows}</svg>"
+    )
+
+
+def columns(title: str, values: Sequence[float], labels: Sequence[str]) -> str:
+    """Draw a column for each value, with the largest one and the labels of some."""
+    largest, step = max(values, default=0) or 1, COLUMNS_WIDTH / max(1, len(values))
+    every = -(-len(values) // MOST_LABELS)
+    parts = [
+        f'<rect x="{AXIS + number * step + 1:.1f}" width="{step - 2:.1f}"'
+        f' y="{TOP + TALL * (1 - value / largest):.1f}" height="{TALL * value / largest:.1f}"/>'
+        for number, value in enumerate(values)
+    ]
+    parts += [
+        f'<text x="{AXIS + number * step:.1f}" y="{TOP + TALL + 18}">{escape(label)}</text>'
+        for number, label in enumerate(labels)
+        if number % every == 0
+    ]
+    for value in (0.0, largest / 2, largest):
+        y = TOP + TALL * (1 - value / largest)
+        parts.append(
+            f'<path d="M{AXIS} {y:.1f}h{COLUMNS_WIDTH}" opacity=".25"/>'
+            f'<text x="{AXIS - 8}" y="{y + 4:.1f}" text-anchor="end">{value:,.0f}</text>'
+        )
+    return (
+        f'<svg viewBox="0 0 {AXIS + COLUMNS_WIDTH + 10} {TOP + TALL + 26}" role="img">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
     )
 
 

@@ -10,7 +10,7 @@ import sumo
 
 from models.networks.network import network_of
 from models.policy.step import PolicyStep
-from models.simulation.environment import sumo_command
+from models.simulation.environment import layers_of, sumo_command
 from models.simulation.scenario import InvalidScenarioError, Scenario
 from models.sumo.net import load_net
 
@@ -37,6 +37,19 @@ def check_signals(scenario: Scenario) -> None:
             raise InvalidScenarioError(
                 f"{net}: signal {junction.id} has {letters} links, in {name} it has {expected}."
             )
+
+
+def check_safety(scenario: Scenario) -> None:
+    """Make the safety layers of the signals.
+
+    Raises:
+        InvalidScenarioError: the network file lacks what they need, or a phase cannot be served in
+            time.
+    """
+    try:
+        layers_of(scenario)
+    except ValueError as error:
+        raise InvalidScenarioError(f"The safety layer cannot be used: {error}.") from None
 
 
 def check_policy(scenario: Scenario, policy: Path) -> None:

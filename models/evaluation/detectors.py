@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from models.atomic_write import atomic_write
 from models.evaluation.cases import LEVELS
-from models.evaluation.resco import MAPS, scenario_of
+from models.evaluation.resco import scenario_of
+from models.evaluation.resco_published import MAPS
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import DetectorLimits, Lane, NetworkFile
 from models.networks.network import network_of

@@ -37,8 +37,8 @@ def export(comparison: Comparison, folder: Path) -> None:
                 f"<timedEvent {to} source={quoteattr(each.id)}/>"
                 for each in comparison.scenario.network.junctions
             )
-            elements = comparison.scenario.elements
-            scenario = replace(comparison.scenario, elements=(*elements, *events))
+            scenario = comparison.scenario_of(controller)
+            scenario = replace(scenario, elements=(*scenario.elements, *events))
             run(scenario, comparison.seeds[0], control)
             write_csv(folder / f"{name}.csv", _changes(shown))
 

@@ -1,4 +1,4 @@
-"""What the runs of a comparison say: means, differences seed by seed, and how sure they are."""
+"""Figures of a comparison's runs: means, differences seed by seed, and the worst approaches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from models.evaluation.comparison import CityRun
 from models.evaluation.statistics import Estimate, estimate
+from models.simulation.details import Approach
 
 Measure = Callable[[CityRun], float]
 
@@ -17,6 +18,21 @@ MEASURES: dict[str, Measure] = {
     "delay": lambda run: run.delay_s,
     "waiting": lambda run: run.waiting_s,
     "trip time": lambda run: run.trip_s,
+}
+
+
+WAITING: dict[str, Measure] = {
+    "mean": lambda run: run.waiting_s,
+    "95th percentile": lambda run: run.waiting_95_s,
+    "longest": lambda run: run.longest_waiting_s,
+}
+
+
+EMISSIONS: dict[str, Measure] = {
+    "CO₂, kg": lambda run: run.co2_kg,
+    "CO₂, g/km": lambda run: 1000 * run.co2_kg / (run.driven_km or 1),
+    "NOₓ, g": lambda run: run.nox_g,
+    "fuel, kg": lambda run: run.fuel_kg,
 }
 
 
@@ -32,6 +48,10 @@ INCIDENTS: dict[str, Measure] = {
     "teleports": lambda run: run.teleports,
     "emergency braking": lambda run: run.emergency_braking,
 }
+
+
+def stops_of(run: CityRun) -> float:
+    return run.stops
 
 
 def delay_of(vehicles: str) -> Measure:
@@ -57,6 +77,9 @@ class Difference(NamedTuple):
     def is_clear(self) -> bool:
         """Whether its 95 % interval is above zero; False for a single seed."""
         return self.estimate.mean - self.estimate.half_width > 0
+
+
+FEWEST = 10  # vehicles of a run, for an approach to be called the worst
 
 
 class Figures:
@@ -92,9 +115,30 @@ class Figures:
         return Difference(estimate(differences), int((differences > 0).sum()))
 
     def equals(self, measure: Measure) -> list[str]:
-        """Return whom the seeds do not tell from the best, and the best before them."""
+        """Return the best, and after it the controllers whose difference from it is not clear."""
         best, *others = self.ranking(measure)
         return [best, *(each for each in others if not self._is_clear(each, best, measure))]
 
+    def approaches(self, controller: str) -> dict[str, Approach]:
+        """Return the approaches, the longest mean wait first: means, and maxima of all seeds.
+
+        Those with fewer than FEWEST vehicles in a run come last.
+        """
+        runs = self._runs[controller]
+        found = {road: _mean([run.approaches[road] for run in runs]) for road in runs[0].approaches}
+        rare = {road: found[road].vehicles < FEWEST for road in found}
+        return {
+            each: found[each]
+            for each in sorted(found, key=lambda each: (rare[each], -found[each].wait_s))
+        }
+
     def _is_clear(self, controller: str, best: str, measure: Measure) -> bool:
         return self.beyond(controller, best, measure).is_clear
+
+
+def _mean(of_seeds: Sequence[Approach]) -> Approach:
+    means = Approach(*np.mean(of_seeds, axis=0))
+    return means._replace(
+        longest_queue=max(each.longest_queue for each in of_seeds),
+        longest_wait_s=max(each.longest_wait_s for each in of_seeds),
+    )

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from models.evaluation.cases import (
     COMPARED,
+    CYCLIC,
+    DETECTED,
+    DETECTING,
     FALLBACKS,
-    GUARDED,
     GUARDED_POLICY,
+    LEVELS,
+    ORDERED,
     OUTAGE_RUNS,
     OUTAGES,
     POLICY,
@@ -22,6 +27,7 @@ from models.evaluation.cases import (
     STRESS,
 )
 from models.evaluation.statistics import Estimate, estimate
+from models.simulation.controllers import GUARDED
 
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
@@ -111,6 +117,36 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
     plot_comparison(folder / "policy.png", levels, controllers, plotted)
+
+
+def write_order_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
+    """Write the table of what the phases' cyclic order costs each controller."""
+    losses: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in sorted(runs, key=lambda each: each.seed):
+        losses[run.controller, run.level].append(run.time_loss_s)
+    cells: dict[tuple[str, str], Estimate | str] = {}
+    for (name, level), measured in losses.items():
+        cells[name, level] = estimate(measured)
+        if CYCLIC in name:
+            free = losses[name.replace(CYCLIC, ""), level]
+            cells[name, level] = f"{estimate(measured)} ({estimate(np.subtract(measured, free))})"
+    n_seeds = len({run.seed for run in runs})
+    title = (
+        "Time loss with and without the phases' cyclic order, and its price seed by seed,"
+        f" {n_seeds} seeds, s per vehicle"
+    )
+    table = _table(title, cells, ORDERED, list(LEVELS))
+    Path(folder, "phase_order.md").write_text(
+        "\n".join([*table[1:], ""]).removeprefix("#"), encoding="utf-8"
+    )
+
+
+def detector_table(runs: Sequence[Run]) -> str:
+    """Return the table of the time loss by layout of detectors, in Markdown."""
+    n_seeds = len({run.seed for run in runs})
+    title = f"Time loss by layout of detectors, {n_seeds} seeds, s per vehicle"
+    cells = _estimates(runs, "time_loss_s")
+    return "\n".join(_table(title, cells, list(DETECTED), list(DETECTING))[1:])
 
 
 def _outages(runs: Sequence[Run]) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from math import ceil, cos, sin, sqrt, tau
 
 from models.maps.phases_in_words import origin_in_words
-from models.networks.form import JunctionEntry, NetworkFile, Point
+from models.networks.form import JunctionEntry, NetworkFile, Point, road_of
 
 MAX_DRAWN = 200
 BLOCK_M = 300.0  # between junctions whose positions are unknown
@@ -123,17 +123,14 @@ def _roads(junction: JunctionEntry, place: Point) -> Iterator[Road]:
         lane.id: lane.shape if lane.shape and len(lane.shape) > 1 else _arm(place, turn, junction)
         for turn, lane in enumerate(junction.lanes)
     }
-    for _, group in groupby(junction.lanes, key=lambda lane: _edge(lane.id, bool(lane.shape))):
+    for _, group in groupby(
+        junction.lanes, key=lambda lane: road_of(lane.id) if lane.shape else lane.id
+    ):
         lanes = tuple(DrawnLane(lane.id, shapes[lane.id]) for lane in group)
         start = lanes[0].shape[0]
         origin = origin_in_words(lanes[0].shape)
         name = _short(junction.name or junction.id)
         yield Road(lanes[0].id, start, place, origin, name, lanes)
-
-
-def _edge(lane: str, has_shape: bool) -> str:
-    edge, _, number = lane.rpartition("_")
-    return edge if has_shape and number.isdecimal() else lane
 
 
 def _arm(place: Point, turn: int, junction: JunctionEntry) -> tuple[Point, ...]:

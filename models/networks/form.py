@@ -17,6 +17,7 @@ MAX_PHASES = 64
 MAX_LANES = 256
 MAX_LINKS = 512
 WALK_S = 7.0  # least walk of a crossing, as MUTCD recommends
+VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 
 ID_MARKS = "_.:#()+/-"
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,200}}$")]
@@ -26,6 +27,12 @@ State = Annotated[str, Field(pattern=r"^[GgrsuoOyY]+$", max_length=MAX_LINKS)]
 
 class _Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def road_of(lane: str) -> str:
+    """Return the road of a lane that is named ROAD_NUMBER, as in SUMO, or else the lane."""
+    road, _, number = lane.rpartition("_")
+    return road if number.isdecimal() else lane
 
 
 class DetectorLimits(_Form):
@@ -127,6 +134,34 @@ class Link(_Form):
         return None if self.walk_s is None else self.to
 
 
+class Detector(_Form):
+    """An induction loop, or a zone of a radar or a camera.
+
+    Attributes:
+        id: as in the readings; different within the junction.
+        kind: whether it is at the stop line, or in advance of it.
+        lanes: incoming lanes that it covers, which share what it reads.
+        distance_m: from the stop line to its nearer end.
+        length_m: in the direction of travel.
+    """
+
+    id: Name
+    kind: Literal["stop_line", "advance"]
+    lanes: tuple[Name, ...] = Field(min_length=1, max_length=MAX_LANES)
+    distance_m: float = Field(default=0, ge=0, le=1000)
+    length_m: float = Field(default=2, gt=0, le=100)
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if twice := _twice(self.lanes):
+            raise ValueError(f"detector {self.id!r} names lane {twice} twice")
+        if self.kind == "advance" and not self.distance_m:
+            raise ValueError(
+                f"advance detector {self.id!r} needs distance_m, metres to the stop line"
+            )
+        return self
+
+
 class JunctionEntry(_Form):
     """One controlled junction.
 
@@ -141,6 +176,7 @@ class JunctionEntry(_Form):
         intergreen_s: seconds from the end of green at one place of the states (row) to the
             beginning of green at another (column); null if the two do not meet.
         conflicts: pairs of places whose vehicles can meet; None to derive them from intergreen_s.
+        detectors: devices from whose readings :mod:`models.signals.detection` makes observations.
     """
 
     id: Name
@@ -152,6 +188,7 @@ class JunctionEntry(_Form):
     links: tuple[Link, ...] | None = Field(default=None, max_length=MAX_LINKS)
     intergreen_s: tuple[tuple[int | None, ...], ...] | None = None
     conflicts: tuple[tuple[int, int], ...] | None = None
+    detectors: tuple[Detector, ...] = ()
 
     @model_validator(mode="after")
     def _agree_with_itself(self) -> Self:
@@ -162,6 +199,7 @@ class JunctionEntry(_Form):
             self._check_intergreen(self.intergreen_s)
         if self.conflicts is not None:
             self._check_conflicts(self.conflicts)
+        self._check_detectors()
         return self
 
     def _check_states(self) -> None:
@@ -247,6 +285,32 @@ class JunctionEntry(_Form):
         for first, second in pairs:
             if not (0 <= first < self.n_places and 0 <= second < self.n_places):
                 raise ValueError(f"conflicts names links {first} and {second}, which do not exist")
+
+    def _check_detectors(self) -> None:
+        if twice := _twice(each.id for each in self.detectors):
+            raise ValueError(f"two detectors have the id {twice}")
+        lanes = {lane.id for lane in self.lanes}
+        placed: dict[tuple[str, str], Detector] = {}
+        for detector in self.detectors:
+            for lane in detector.lanes:
+                if lane not in lanes:
+                    raise ValueError(
+                        f"detector {detector.id!r} names lane {lane!r}, which the junction does not"
+                        " have"
+                    )
+                other = placed.setdefault((lane, detector.kind), detector)
+                if other is not detector:
+                    raise ValueError(
+                        f"lane {lane!r} has two {detector.kind} detectors, {other.id!r} and"
+                        f" {detector.id!r}; declare them as one"
+                    )
+        for (lane, kind), detector in placed.items():
+            stop_line = placed.get((lane, "stop_line"))
+            if kind == "advance" and stop_line and detector.distance_m <= stop_line.distance_m:
+                raise ValueError(
+                    f"advance detector {detector.id!r} is not farther from the stop line than"
+                    f" {stop_line.id!r}"
+                )
 
 
 class NetworkFile(_Form):

@@ -10,7 +10,8 @@ What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys e
 - between two greens that conflict lie yellow and the intergreen time of every pair of movements;
 - a change is finished once it is begun;
 - no phase is red for longer than ``max_red_s``, and none with crossings for longer than
-  ``max_walk_wait_s``, if the junction asks every ``asked_every_s``.
+  ``max_walk_wait_s``, if the junction asks every ``asked_every_s``;
+- with ``cyclic``, phases follow each other in the order of :mod:`.phase_order`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from math import ceil
 from typing import Literal, NamedTuple
 
 from models.networks.network import Network
+from models.signals.phase_order import in_order
 from models.signals.signal import NO_WALKS, Matrix, read_signals
 from models.signals.states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
 
-Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red"]
+Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red", "phase_order"]
 
 
 class Shown(NamedTuple):
@@ -75,12 +77,14 @@ class Limits:
     Attributes:
         asked_every_s: longest time between two requests of a junction.
         max_walk_wait_s: longest red of a phase with pedestrian crossings; None for ``max_red_s``.
+        cyclic: whether the phases keep their cyclic order.
     """
 
     min_green_s: float = MIN_GREEN_S
     max_red_s: float = 120.0
     asked_every_s: float = 5.0
     max_walk_wait_s: float | None = None
+    cyclic: bool = False
 
 
 class SafetyLayer:
@@ -152,16 +156,18 @@ class SafetyLayer:
         """
         self._check(shown, asked)
         phase, green_s, _ = shown
+        rule: Rule
         if green_s < 0:
-            rule: Rule = "none" if asked == phase else "change_under_way"
+            rule = "none" if asked == phase else "change_under_way"
             return Decision(phase, -green_s, (), rule)
         if green_s < self.min_green_s[phase]:
             return Decision(phase, 0.0, (), "none" if asked == phase else "minimum_green")
-        if self._leaves_time(shown, asked):
-            return self._show(shown, asked, "none")
-        over_s = self._over_s(shown)
-        first = max(range(len(self.phases)), key=lambda each: (each != phase, over_s[each]))
-        return self._show(shown, first, "none" if first == asked else "maximum_red")
+        next_phase = in_order(phase, asked) if self.limits.cyclic else asked
+        rule = "none" if next_phase == asked else "phase_order"
+        if not self._leaves_time(shown, next_phase):
+            next_phase = self._most_urgent(shown)
+            rule = "none" if next_phase == asked else "maximum_red"
+        return self._show(shown, next_phase, rule)
 
     def _check(self, shown: Shown, asked: int) -> None:
         n_phases = len(self.phases)
@@ -176,19 +182,28 @@ class SafetyLayer:
         return [red - most for red, most in zip(shown.red_s, self.max_red_s, strict=True)]
 
     def _leaves_time(self, shown: Shown, asked: int) -> bool:
-        """Return whether all others can still be served in time, the most urgent first."""
+        """Return whether all others can still be served in time after the one that is asked for.
+
+        They are served in cyclic order or, where there is none, the most urgent first.
+        """
         keeps = asked == shown.phase
         next_s = self.limits.asked_every_s if keeps else self._turn_s
-        waiting = [
-            over
-            for phase, over in enumerate(self._over_s(shown))
-            if phase not in (shown.phase, asked)
-        ]
-        if not keeps:
-            waiting.append(-self.max_red_s[shown.phase])  # the phase that ends
-        waiting.sort(reverse=True)
+        over_s = self._over_s(shown)
+        over_s[shown.phase] = -self.max_red_s[shown.phase]  # the phase that ends
+        waiting = [*over_s[asked + 1 :], *over_s[:asked]]
+        if not self.limits.cyclic:
+            waiting.sort(reverse=True)
         latest_s = -self._longest_change_s - next_s
         return all(over <= latest_s - at * self._turn_s for at, over in enumerate(waiting))
+
+    def _most_urgent(self, shown: Shown) -> int:
+        """Return the phase to change to when another one would wait too long."""
+        n_phases, over_s = len(self.phases), self._over_s(shown)
+        others = [each for each in range(n_phases) if each != shown.phase]
+        if self.limits.cyclic:
+            later = [each for each in others if in_order(shown.phase, each) == each]
+            others = [each for each in later if self._leaves_time(shown, each)]
+        return max(others, key=over_s.__getitem__, default=(shown.phase + 1) % n_phases)
 
     def _show(self, shown: Shown, new: int, rule: Rule) -> Decision:
         old = shown.phase

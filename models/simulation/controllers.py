@@ -141,6 +141,9 @@ class QueueRule(NamedTuple):
         yielding: weight of a way that has to give way: about half as many vehicles get through. At
             1, a phase of left turns alone never gets green where another lets them give way.
         hysteresis: vehicles by which another phase must lead.
+        range_m: before the stop line, in which vehicles count; None for the whole lane.
+        cyclic: keep the phases' cyclic order. A phase ends when the longest queue is another's, and
+            of the phases that may follow the one with the longest queue gets green.
     """
 
     counts: Counts | None
@@ -148,6 +151,8 @@ class QueueRule(NamedTuple):
     shared: bool = True
     yielding: float = 0.5
     hysteresis: float = 1e-9
+    range_m: float | None = None
+    cyclic: bool = False
 
 
 GREEDY = QueueRule("all")
@@ -185,7 +190,7 @@ class _Ways:
         lanes = {lane.id: lane for lane in junction.lanes}
         ways = [(i, link) for i, link in junction.placed_links if link.lane in lanes]
         self._crossings, self._walks = junction.crossings, walks_served(junction)
-        self._hysteresis = rule.hysteresis
+        self._hysteresis, self._cyclic = rule.hysteresis, rule.cyclic
         self.incoming = [lanes[link.lane] for _, link in ways]
         self._to = [link.to for _, link in ways] if rule.pressure else []
         self.served: NDArray[np.float64] = np.array(
@@ -206,7 +211,12 @@ class _Ways:
         if calls:
             queues = queues + self._walks @ [calls.get(each, 0.0) for each in self._crossings]
         best = int(queues.argmax())
-        return best if queues[best] > queues[present] + self._hysteresis else present
+        if queues[best] <= queues[present] + self._hysteresis:
+            return present
+        if self._cyclic and best < present:
+            queues[1 : present + 1] = -np.inf  # none of these may follow
+            best = int(queues.argmax())
+        return best
 
 
 def _weights(ways: Sequence[tuple[str, float]], shared: bool) -> list[float]:
@@ -248,14 +258,17 @@ class QueueController:
     """Decides by the queues that the detectors of a run report."""
 
     def __init__(self, rule: QueueRule, environment: Environment) -> None:
-        self._rule = LongestQueue(environment.scenario.network, rule)
+        scenario = environment.scenario
+        rule = rule._replace(cyclic=rule.cyclic or scenario.cyclic)
+        self._rule = LongestQueue(scenario.network, rule)
         self._environment = environment
-        self._counts = rule.counts
+        self._counts, self._range_m = rule.counts, rule.range_m
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         count: Count
         if self._counts is not None:
-            count = partial(self._environment.detected, counts=self._counts)
+            detected = self._environment.detected
+            count = partial(detected, counts=self._counts, range_m=self._range_m)
         else:
             network = self._environment.scenario.network
             count = observed_vehicles(network, observations).__getitem__
@@ -285,6 +298,8 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
     step = PolicyStep.load(weights, network)
     return lambda environment: PolicyController(step, network)
 
+
+GUARDED = " behind the safety layer"  # of a controller's name
 
 CONTROLS: dict[str, Callable[[Scenario], Control]] = {
     "fixed time": own_programs,

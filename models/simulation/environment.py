@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -21,15 +22,18 @@ import numpy as np
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, SafetyLayer, read_layers
+from models.simulation.details import OPTIONS, Queues, read_details
+from models.simulation.loops import Loops
 from models.simulation.metrics import Metrics, read_trip_metrics
 from models.simulation.observation import Observation, encode_observation
 from models.simulation.scenario import Counts, InvalidScenarioError, Scenario, options_of
 from models.simulation.signal import GuardedSignal, Signal, TimedSignal
+from models.sumo.net import load_net
 
 SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 _BROKEN_SEED = 11  # apart from other draws of the same seed
 STANDS_MPS = 0.1  # SUMO's bound of standing
-TRIPS, STATISTICS = "trips.xml", "statistics.xml"
+TRIPS, STATISTICS, ROUTES = "trips.xml", "statistics.xml", "driven.xml"
 BUS = "bus"  # SUMO's class
 CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
@@ -95,15 +99,16 @@ class Environment:
         self._folder = TemporaryDirectory(prefix="greenwave-")
         folder = Path(self._folder.name)
         self._outputs = folder
+        self._loops = self._new_loops()
+        elements = (*(self._programs or ()), *(self._loops.elements if self._loops else ()))
         with sumo_errors(self.scenario):
-            libsumo.start(sumo_command(self.scenario, seed, folder, self._programs or ()))
+            libsumo.start(sumo_command(self.scenario, seed, folder, elements))
         self.time_s = self.scenario.begin_s
         self.changes: list[Change] = []
         self._shown = dict.fromkeys(self._junctions, "")
         self._signals = self._new_signals()
         self._broken = self._draw_broken(seed)
-        self._queue_sums = dict.fromkeys(self._junctions, 0.0)
-        self._n_steps = 0
+        self._queues = Queues(self.scenario.network)
         return self._observe(self._detect)
 
     @property
@@ -132,7 +137,8 @@ class Environment:
         """
         for name, phase in (self.phases | dict(actions)).items():
             self._signals[name].request(phase)
-        until_s = min(self.time_s + self.scenario.decision_s, self.scenario.end_s)
+        began_s = self.time_s
+        until_s = min(began_s + self.scenario.decision_s, self.scenario.end_s)
         with sumo_errors(self.scenario):
             while self.time_s < until_s:
                 if self._programs is None:
@@ -140,11 +146,20 @@ class Environment:
                     self.time_s += 1
                 else:
                     self.time_s = until_s
-                libsumo.simulationStep(self.time_s)
-        self._n_steps += 1
-        for name, junction in self._junctions.items():
-            self._queue_sums[name] += sum(lane.count(self.standing) for lane in junction.lanes)
+                self._simulate()
+        if self._loops is not None:
+            self._loops.measure(self._signals, self.time_s - began_s)
+        self._queues.count(self.standing)
         return self._observe(self._detect)
+
+    def _simulate(self) -> None:
+        """Let SUMO reach the present second; loops report each of its steps."""
+        if self._loops is None:
+            libsumo.simulationStep(self.time_s)
+            return
+        while libsumo.simulation.getTime() < self.time_s:
+            libsumo.simulationStep()
+            self._loops.look()
 
     def true_observations(self) -> Observations:
         """Return the observations as they are while all detectors work."""
@@ -169,10 +184,10 @@ class Environment:
         """
         return {
             crossing: sum(1 + seconds / CALL_S for seconds in waited_s)
-            for crossing, waited_s in self._waiting_pedestrians().items()
+            for crossing, waited_s in self.waiting_pedestrians().items()
         }
 
-    def _waiting_pedestrians(self) -> dict[str, list[float]]:
+    def waiting_pedestrians(self) -> dict[str, list[float]]:
         """Return by crossing for how many seconds each person who waits there has been standing."""
         waited_s: defaultdict[str, list[float]] = defaultdict(list)
         for person in libsumo.person.getIDList():
@@ -181,10 +196,21 @@ class Environment:
                 waited_s[crossing].append(float(libsumo.person.getWaitingTime(person)))
         return waited_s
 
-    def detected(self, lane: str, counts: Counts) -> float:
-        """Return what the detector of a lane counts, be it broken; buses have their weight."""
+    def detected(self, lane: str, counts: Counts, range_m: float | None = None) -> float:
+        """Return what the detector of a lane counts, be it broken; buses have their weight.
+
+        With the detectors of the network file, buses have none, and other lanes are empty.
+
+        Args:
+            range_m: before the stop line, if the detector counts all vehicles, each as one, there.
+        """
         if lane in self._broken:
             return self._broken[lane]
+        if self._loops is not None:
+            known = self._loops.standing if counts == "standing" else self._loops.vehicles
+            return known.get(lane, 0.0)
+        if range_m is not None:
+            return len(vehicles_within(lane, range_m))
         counted = self.standing(lane) if counts == "standing" else self.vehicles(lane)
         if self.scenario.bus_weight == 1 or not counted:
             return counted
@@ -199,22 +225,37 @@ class Environment:
         """Close the simulation, at its end or before, and count what happened until now."""
         types = libsumo.vehicletype
         classes = {each: types.getVehicleClass(each) for each in types.getIDList()}
+        pending = [
+            (libsumo.vehicle.getRoute(each)[0], libsumo.vehicle.getDepartDelay(each))
+            for each in libsumo.simulation.getPendingVehicles()
+        ]
         libsumo.close()
-        steps = max(1, self._n_steps)
-        queues = {name: total / steps for name, total in self._queue_sums.items()}
         trips, statistics = self._outputs / TRIPS, self._outputs / STATISTICS
-        return read_trip_metrics(trips, queues, statistics, classes)
+        metrics = read_trip_metrics(trips, self._queues.of_junctions, statistics, classes)
+        if not self.scenario.detailed:
+            return metrics
+        scenario, routes = self.scenario, self._outputs / ROUTES
+        net, period_s = load_net(scenario.net), (scenario.begin_s, self.time_s)
+        details = read_details(
+            trips, routes, pending, net, scenario.network, self._queues, period_s
+        )
+        return replace(metrics, details=details)
 
     def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario
         if scenario.guarded:
             layers, monitors = layers_of(scenario), make_monitors(network_of(scenario.network))
             return {name: GuardedSignal(layers[name], monitors[name]) for name in self._junctions}
-        times = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
+        rules = scenario.yellow_s, scenario.all_red_s, scenario.min_green_s, scenario.cyclic
         return {
-            name: TimedSignal([phase.state or "" for phase in junction.phases], *times)
+            name: TimedSignal([phase.state or "" for phase in junction.phases], *rules)
             for name, junction in self._junctions.items()
         }
+
+    def _new_loops(self) -> Loops | None:
+        if not self.scenario.detectors or self._programs is not None:
+            return None
+        return Loops(self.scenario.network)
 
     def _draw_broken(self, seed: int) -> dict[str, float]:
         """Return what broken detectors count, by lane."""
@@ -240,7 +281,7 @@ class Environment:
         calls_s: dict[str, float] = {}
         observed = self.scenario.network.pedestrian_calls
         if observed:
-            waiting = self._waiting_pedestrians()
+            waiting = self.waiting_pedestrians()
             calls_s = {crossing: max(waited_s) for crossing, waited_s in waiting.items()}
         observations = {}
         for name, junction in self._junctions.items():
@@ -254,6 +295,13 @@ class Environment:
         return observations
 
 
+def vehicles_within(lane: str, range_m: float) -> list[str]:
+    """Return the vehicles on the last meters of a lane of the running simulation."""
+    first_m = libsumo.lane.getLength(lane) - range_m
+    vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
+    return [each for each in vehicles if libsumo.vehicle.getLanePosition(each) >= first_m]
+
+
 def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
     """Return the safety layer of each junction.
 
@@ -261,7 +309,12 @@ def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
         ValueError: the network file has no intergreen times, or they are too long to serve every
             phase within the maximum red.
     """
-    return read_layers(Limits(asked_every_s=scenario.decision_s), network_of(scenario.network))
+    limits = Limits(
+        asked_every_s=scenario.decision_s,
+        max_walk_wait_s=scenario.max_walk_wait_s,
+        cyclic=scenario.cyclic,
+    )
+    return read_layers(limits, network_of(scenario.network))
 
 
 def sumo_command(
@@ -285,8 +338,8 @@ def sumo_command(
     routes = scenario.demand.route_files(seed, folder)
     outputs = _configured_outputs(scenario.config, folder)
     outputs |= {"tripinfo-output": folder / TRIPS, "statistic-output": folder / STATISTICS}
-    if driven is not None:
-        outputs["vehroute-output"] = driven
+    if driven is not None or scenario.detailed:
+        outputs["vehroute-output"] = driven or folder / ROUTES
     return [
         "sumo",
         *([] if scenario.config is None else [f"--configuration-file={scenario.config}"]),
@@ -302,6 +355,7 @@ def sumo_command(
         "--tripinfo-output.write-unfinished",
         "--tripinfo-output.write-undeparted",
         "--vehroute-output.write-unfinished",
+        *(OPTIONS if scenario.detailed else ()),
         "--no-step-log",
         "--no-warnings",
     ]

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.simulation.details import Details
+
 
 class Walks(NamedTuple):
     """Pedestrians, and their delay: seconds lost against walking freely, or waited by the end."""
@@ -46,6 +48,44 @@ class Incidents(NamedTuple):
 NO_INCIDENTS = Incidents(0, 0, 0)
 
 
+class Departed(NamedTuple):
+    """Vehicles that found room to enter, and their mean seconds as RESCO's code counts them.
+
+    Source: ``resco_benchmark/utils/readXML.py`` at https://github.com/Pi-Star-Lab/RESCO.
+
+    Attributes:
+        waiting_s, travel_s: from the departure on.
+        delay_s: time loss and wait to depart. Of the others, those count that were to depart after
+            the vehicle that departed last, with their wait until the end.
+    """
+
+    number: int
+    waiting_s: float
+    travel_s: float
+    delay_s: float
+
+    @classmethod
+    def of(cls, departed: Sequence[Sequence[float]], waits_s: Sequence[float]) -> Departed:
+        """Return the means.
+
+        Args:
+            departed: waiting, travel, delay, departure and wait to depart of each vehicle.
+            waits_s: of those that did not depart, until the end.
+        """
+        if not departed:
+            return NO_DEPARTURES
+        table = np.array(departed)
+        last = table[table[:, 3].argmax()]
+        end_s = (table[:, 3] + table[:, 1]).max()
+        since_planned_s = end_s - (last[3] - last[4])
+        later = [wait_s for wait_s in waits_s if wait_s < since_planned_s]
+        waiting_s, travel_s = table[:, :2].mean(axis=0).tolist()
+        return cls(len(table), waiting_s, travel_s, float(np.mean([*table[:, 2], *later])))
+
+
+NO_DEPARTURES = Departed(0, 0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Metrics:
     """Results of one simulation; times are means in seconds per vehicle of the demand.
@@ -61,6 +101,8 @@ class Metrics:
         demanded, arrived: numbers of vehicles.
         walks: of pedestrians.
         classes: by SUMO's class of vehicles, their number and mean time loss.
+        details: of a scenario that asks for them.
+        departed: without the waits to enter.
     """
 
     waiting_s: float
@@ -72,6 +114,8 @@ class Metrics:
     walks: Walks = NO_WALKS
     incidents: Incidents = NO_INCIDENTS
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    details: Details | None = None
+    departed: Departed = NO_DEPARTURES
 
     def delay_s(self, pedestrian_weight: float, bus_weight: float = 1.0) -> float:
         """Return the mean delay, in which a pedestrian or a bus counts as so many vehicles."""
@@ -96,7 +140,7 @@ def read_trip_metrics(
         statistics: SUMO's statistic file.
         classes: by type of vehicle.
     """
-    rows, walks = [], []
+    rows, walks, departed, waits_s = [], [], [], []
     losses: defaultdict[str, list[float]] = defaultdict(list)
     for _, trip in ET.iterparse(path):
         if trip.tag == "personinfo":
@@ -112,6 +156,11 @@ def read_trip_metrics(
         driven = [float(trip.attrib[key]) for key in ("waitingTime", "duration", "timeLoss")]
         arrived = float(trip.attrib["arrival"]) >= 0
         rows.append([*(seconds + delay for seconds in driven), arrived])
+        depart_s = float(trip.attrib["depart"])
+        if depart_s >= 0:
+            departed.append([*driven[:2], rows[-1][2], depart_s, delay])
+        else:
+            waits_s.append(delay)
         kind = trip.get("vType", "")
         losses[classes.get(kind, kind)].append(rows[-1][2])
         trip.clear()
@@ -129,6 +178,7 @@ def read_trip_metrics(
         classes={
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
+        departed=Departed.of(departed, waits_s),
     )
 
 

@@ -6,7 +6,10 @@ import argparse
 from pathlib import Path
 
 from models.networks.file import read_network_file
+from models.networks.form import NetworkFile
+from models.simulation.layouts import FILE, LAYOUTS, with_detectors
 from models.simulation.scenario import (
+    Demand,
     InvalidScenarioError,
     RouteFiles,
     Scenario,
@@ -29,6 +32,11 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     for name in ("begin", "end"):
         help = "H:MM, or second of SUMO's clock (default: --sumocfg's)"
         parser.add_argument(f"--{name}", type=clock_time, metavar="TIME", help=help)
+    add_rules(parser)
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`scenario_with`: what is observed, and the times of the signals."""
     parser.add_argument(
         "--counts",
         choices=("standing", "all"),
@@ -39,6 +47,14 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
     parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")
     weight = "vehicles that a bus counts as in observations, queues and rewards (default 1)"
     parser.add_argument("--bus-weight", type=float, default=1.0, metavar="N", help=weight)
+    parser.add_argument(
+        "--cyclic",
+        action="store_true",
+        help="keep the cyclic order of the phases: each at most once between two of the first",
+    )
+    detectors = "estimate observations and queues from simulated detectors: those of the network"
+    layouts = "file (file), or both kinds on each lane (lanes), one kind, or both on each approach"
+    parser.add_argument("--detectors", choices=(FILE, *LAYOUTS), help=f"{detectors} {layouts}")
     decision = "seconds from a decision to the next (default 10)"
     parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
     for name, what in (
@@ -96,6 +112,24 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
         net, routes, additional = options.net, tuple(options.routes), ()
+    demand = RouteFiles(routes)
+    return scenario_with(options, network, net, demand, begin_s or 0, end_s, additional)
+
+
+def scenario_with(
+    options: argparse.Namespace,
+    network: NetworkFile,
+    net: Path,
+    demand: Demand,
+    begin_s: int,
+    end_s: int,
+    additional: tuple[Path, ...] = (),
+) -> Scenario:
+    """Return a scenario under the rules of :func:`add_rules`.
+
+    Raises:
+        InvalidNetworkError, InvalidScenarioError: the net cannot be used, or lacks the program.
+    """
     program = options.program or network.program
     programs = load_net(net, program).programs
     known = dict.fromkeys(each.id for each_of in programs.values() for each in each_of)
@@ -106,11 +140,11 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     yellow_s, all_red_s, min_green_s = (
         own if asked is None else asked for own, asked in zip(times, given, strict=True)
     )
-    return Scenario(
+    scenario = Scenario(
         network,
         net,
-        RouteFiles(routes),
-        begin_s or 0,
+        demand,
+        begin_s,
         end_s,
         options.decision,
         yellow_s,
@@ -118,7 +152,9 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         min_green_s,
         options.counts,
         additional,
-        options.sumocfg,
+        getattr(options, "sumocfg", None),
+        cyclic=options.cyclic,
         program=program,
         bus_weight=options.bus_weight,
     )
+    return with_detectors(scenario, options.detectors) if options.detectors else scenario

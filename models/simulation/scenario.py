@@ -77,10 +77,16 @@ class Scenario:
             replace its own; everything else holds, such as step-length and scale.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
+        max_walk_wait_s: the layer's longest red of a phase with crossings; None for its longest
+            red of every phase.
+        detailed: whether a run also measures emissions, waits by approach and the demand by time.
+        cyclic: whether phases keep their cyclic order, see :mod:`models.signals.phase_order`.
         bus_weight: vehicles that a bus counts as in observations, queues and rewards.
         program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
             time; the seed draws which one. None if none is broken.
+        detectors: whether observations and queues are estimated from the detectors of the network
+            file; otherwise the vehicles on each lane are known.
     """
 
     network: NetworkFile
@@ -97,9 +103,13 @@ class Scenario:
     config: Path | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
+    max_walk_wait_s: float | None = None
+    detailed: bool = False
+    cyclic: bool = False
     program: str | None = None
     bus_weight: float = 1.0
     detector_reads: float | None = None
+    detectors: bool = False
 
     def __post_init__(self) -> None:
         if self.end_s <= self.begin_s:

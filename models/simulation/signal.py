@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from models.signals.monitor import ConflictMonitor
+from models.signals.phase_order import in_order
 from models.signals.safety import SafetyLayer, Shown, Step
 from models.signals.states import red_state, yellow_state
 
@@ -18,6 +19,10 @@ class Signal(Protocol):
     """
 
     phase: int
+
+    @property
+    def green_s(self) -> float:
+        """How long the phase has been green; negative during a change, in how long it will be."""
 
     @property
     def may_change(self) -> bool:
@@ -43,18 +48,29 @@ class TimedSignal:
 
     Args:
         phases: state of each green phase, in SUMO's notation.
+        cyclic: whether they keep their cyclic order.
     """
 
     def __init__(
-        self, phases: Sequence[str], yellow_s: int, all_red_s: int, min_green_s: int
+        self,
+        phases: Sequence[str],
+        yellow_s: int,
+        all_red_s: int,
+        min_green_s: int,
+        cyclic: bool = False,
     ) -> None:
         self._phases = tuple(phases)
         self._yellow_s, self._all_red_s = yellow_s, all_red_s
         self._min_green_s = min_green_s
+        self._cyclic = cyclic
         self._leaving = 0
         self._left_s = 0  # of the change
         self._green_s = 0
         self.phase = 0
+
+    @property
+    def green_s(self) -> float:
+        return self._green_s - self._left_s
 
     @property
     def may_change(self) -> bool:
@@ -67,6 +83,8 @@ class TimedSignal:
     def request(self, phase: int) -> None:
         if not 0 <= phase < len(self._phases):
             raise ValueError(f"phase {phase} is not one of the {len(self._phases)} phases")
+        if self._cyclic:
+            phase = in_order(self.phase, phase)
         if phase == self.phase or not self.may_change:
             return
         self._leaving, self.phase = self.phase, phase
@@ -92,6 +110,10 @@ class GuardedSignal:
         self._green_s = 0
         self._change: tuple[Step, ...] = ()
         self._changing_s = 0
+
+    @property
+    def green_s(self) -> float:
+        return self.shown.green_s
 
     @property
     def may_change(self) -> bool:

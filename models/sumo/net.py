@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from models.networks.file import InvalidNetworkError
-from models.networks.form import Point
+from models.networks.form import VEHICLE_SPACE_M, Point
 from models.sumo.nema import in_steps
 from models.sumo.program import Program, joined
 
-VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 _GZIP = b"\x1f\x8b"
 
 
@@ -68,6 +67,7 @@ class SumoNet:
 
     Attributes:
         edges: the nodes where each edge begins and ends; without edges inside junctions.
+        streets: by edge, the name of its street, where the net has it.
         onwards: by inner lane, the inner lane that follows.
         places: of junctions.
         crossings: edges that people walk over.
@@ -78,6 +78,7 @@ class SumoNet:
 
     lanes: dict[str, SumoLane] = field(default_factory=dict)
     edges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    streets: dict[str, str] = field(default_factory=dict)
     links: dict[str, list[SumoLink]] = field(default_factory=lambda: defaultdict(list))
     programs: dict[str, list[Program]] = field(default_factory=lambda: defaultdict(list))
     onwards: dict[str, str] = field(default_factory=dict)
@@ -214,6 +215,8 @@ def _read_edge(net: SumoNet, edge: ET.Element) -> None:
         net.crossings.add(name)
     if edge.get("function") is None:
         net.edges[name] = edge.get("from", ""), edge.get("to", "")
+        if street := edge.get("name"):
+            net.streets[name] = street
     for lane in edge.iterfind("lane"):
         known = SumoLane(
             lane.attrib["id"],

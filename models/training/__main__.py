@@ -139,7 +139,7 @@ def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
             layers_of(scenario)
         return OneScenario(scenario, options.validation_seeds or 6), scenario.network
     mix = Mix(**{field.name: getattr(options, field.name) for field in fields(Mix)})
-    hours = DrawnHours(mix, options.validation_seeds or 2, options.safety)
+    hours = DrawnHours(mix, options.validation_seeds or 2, options.safety, options.cyclic)
     return hours, hours.example.network
 
 

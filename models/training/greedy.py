@@ -2,10 +2,12 @@
 
 For each phase of each junction one hidden unit counts the vehicles that the phase serves, and its
 output is the phase's logit. So the policy does from the first episode on what greedy does, without
-a demonstration; the units that are left learn the rest.
+a demonstration; the units that are left learn the rest. Junctions of equal form share their units.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 
@@ -25,11 +27,15 @@ SHORT_LANE = 3.0  # vehicles: a lane with less room is between two signals, as a
 CLEARED_FIRST = 25.0  # vehicles that a full one counts as
 CALLED_VEHICLES = LONGEST_CALL_S / CALL_S  # that the longest call counts as
 FORGETS = -4.0  # bias of the update gate: the unit follows its input
+SAME_FORM = 0.1  # by how much the weights of junctions that share units may differ, relatively
 
 
 def fits(network: NetworkFile) -> bool:
     """Return whether there are enough hidden units, and some to spare."""
-    return sum(len(each.phases) for each in network.junctions) <= HIDDEN_DIM - 32
+    junctions = network.junctions
+    most = max(len(each.phases) + 1 + len(each.lanes) for each in junctions)
+    forms = _forms([_inputs(each, most, clearing=False) for each in junctions])
+    return sum(len(junctions[first].phases) for first, *_ in forms) <= HIDDEN_DIM - 32
 
 
 @torch.no_grad()
@@ -48,16 +54,18 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = 
         most = max(len(junction.crossings) for junction in network.junctions)
         others += VEHICLE * CALLED_VEHICLES * most
     first_agent = policy.fc1.in_features - len(network.junctions)
-    unit = 0
-    for junction in network.junctions:
-        inputs = _inputs(junction, policy.fc1.in_features, clearing)
-        if network.pedestrian_calls:
+    rows = [_inputs(each, policy.fc1.in_features, clearing) for each in network.junctions]
+    if network.pedestrian_calls:
+        for junction, inputs in zip(network.junctions, rows, strict=True):
             first = len(junction.phases) + 1 + len(junction.lanes)
             walks = torch.from_numpy(walks_served(junction)).float()
             inputs[:, first : first + walks.shape[1]] = VEHICLE * CALLED_VEHICLES * walks
-        for phase, row in enumerate(inputs):
+    unit = 0
+    for form in _forms(rows):
+        agents = [first_agent + network.junctions[each].agent_index for each in form]
+        for phase, row in enumerate(rows[form[0]]):
             policy.fc1.weight[unit] = row
-            policy.fc1.weight[unit, first_agent + junction.agent_index] = others
+            policy.fc1.weight[unit, agents] = others
             policy.fc1.bias[unit] = -others
             update, candidate = HIDDEN_DIM + unit, 2 * HIDDEN_DIM + unit
             for gate in (update, candidate):
@@ -68,6 +76,20 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile, clearing: bool = 
             policy.fc2.weight[:, unit] = 0
             policy.fc2.weight[phase, unit] = 1 / (VEHICLE * TEMPERATURE)
             unit += 1
+
+
+def _forms(rows: Sequence[torch.Tensor]) -> list[list[int]]:
+    """Return the places of the junctions, those of the same form together."""
+    forms: list[list[int]] = []
+    for place, row in enumerate(rows):
+        for form in forms:
+            first = rows[form[0]]
+            if row.shape == first.shape and torch.allclose(row, first, rtol=SAME_FORM):
+                form.append(place)
+                break
+        else:
+            forms.append([place])
+    return forms
 
 
 def _inputs(junction: JunctionEntry, input_dim: int, clearing: bool) -> torch.Tensor:

@@ -22,6 +22,9 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     add_scenario(command)
     command.add_argument("--policy", type=Path, help="agent.th to compare with the controllers")
+    command.add_argument(
+        "--safety", action="store_true", help="also compare behind the safety layer"
+    )
     command.add_argument("--seeds", type=int, default=10, metavar="N", help="how many (default 10)")
     command.add_argument(
         "--first-seed",
@@ -62,7 +65,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         from models.evaluation.page import PAGE, write_page
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
-        comparison = Comparison(scenario_of(options), options.policy, seeds)
+        comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety)
         runs = compare(comparison, options.output, options.workers)
         page = options.output / PAGE
         write_page(comparison, runs, page)

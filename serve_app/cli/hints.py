@@ -34,12 +34,14 @@ def same_folder() -> str:
     return f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
 
 
-def require(module: str, name: str) -> None:
-    """Check that a library of the extra ``sim`` is installed.
+def require(module: str, name: str, extra: str = "sim") -> None:
+    """Check that a library of an extra is installed.
 
     Raises:
         CommandError: it is not.
     """
     if find_spec(module) is None:
-        install = "make sim" if IS_CHECKOUT else "pip install 'greenwave[sim]'"
+        install = f"pip install 'greenwave[{extra}]'"
+        if IS_CHECKOUT:
+            install = "make sim" if extra == "sim" else f".venv/bin/pip install -e '.[{extra}]'"
         raise CommandError(f"This command needs {name}. Install it with `{install}`.")

@@ -68,6 +68,11 @@ COMMANDS = {
         "simulate an hour of traffic that the running system controls",
         "--begin 17:00 --seconds 1800",
     ),
+    "grpc": Command(
+        "grpc",
+        "answer the Open Inference Protocol over gRPC, from a running inference service",
+        "--url http://127.0.0.1:8000 --port 8033",
+    ),
     "dashboards": Command("dashboards", "start Prometheus and Grafana for the running system", ""),
     "units": Command(
         "units",
@@ -137,6 +142,11 @@ COMMANDS = {
         "replay",
         "show a policy or another controller on a city in sumo-gui",
         "--network town.json --sumocfg town.sumocfg --controller greedy",
+    ),
+    "shadow": Command(
+        "shadow",
+        "log recommendations beside an existing controller, report on them, and export events",
+        "record shadow.jsonl --records records.jsonl",
     ),
 }
 EXIT_CODES = (

@@ -6,7 +6,7 @@ others, and everything while it knows no replica, pass Serve's own HAProxy.
 A port forwards only its service's own paths, with the client's address, and answers in the
 service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and key, it
 speaks HTTPS only. The inference service's port leads to all of Serve, in plain HTTP, and is bound
-to loopback by default.
+to loopback by default; so does a Unix socket in the data folder.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ backend {application}-replicas from replicas
     http-check expect string '"{route}":'
     server through-serve unix@edge-serve.sock no-check observe none backup
 """
+# A Unix socket for clients of this user on this machine, which takes less of the kernel's time.
+INFERENCE_BINDS = """\
+bind {address}
+    bind unix@{socket} mode 600"""
 # Predictions for each core, in progress at one server and waiting. Two cores finish both in 100 ms.
 AT_ONCE, WAITING = 80, 90
 # Applications with a separate backend in the template or in BACKENDS.
@@ -132,6 +136,11 @@ class Edge:
         return self.instance.data_dir / "edge.sock"
 
     @property
+    def inference_socket(self) -> Path:
+        """The inference service's port, as a Unix socket."""
+        return self.instance.data_dir / "inference.sock"
+
+    @property
     def _log(self) -> Path:
         return self.instance.data_dir / "edge.log"
 
@@ -160,7 +169,9 @@ class Edge:
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
             tls=tls,
-            inference=f"bind {self.inference_host}:{ports.http}"
+            inference=INFERENCE_BINDS.format(
+                address=f"{self.inference_host}:{ports.http}", socket=self.inference_socket.name
+            )
             if "inference" in listeners
             else "disabled",
             metrics=ports.edge_metrics,

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import stat
 import subprocess
 import time
 from http.client import HTTPResponse
@@ -91,6 +92,15 @@ def test_a_client_does_not_choose_its_address(edge):
     spoofed = {"X-Forwarded-For": "6.6.6.6"}
     answer = httpx.get(edge.urls()["gateway"] + "/api/x", headers=spoofed, timeout=5)
     assert answer.json()["headers"]["x-forwarded-for"] == "127.0.0.1"
+
+
+def test_its_user_reaches_the_inference_service_over_a_unix_socket(edge):
+    assert stat.S_IMODE(edge.inference_socket.stat().st_mode) == 0o600
+    spoofed = {"X-Forwarded-For": "6.6.6.6"}
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(edge.inference_socket))) as client:
+        answer = client.post("http://localhost/predict_action", json={}, headers=spoofed)
+    assert answer.json()["path"] == "/predict_action"
+    assert not answer.json()["headers"]["x-forwarded-for"]
 
 
 def test_no_server_is_asked_for_another_protocol(edge):

@@ -14,10 +14,10 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.evaluation.comparison import Comparison
+from models.evaluation.comparison import OWN_CHANGES, Comparison
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
-from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.controllers import CONTROLS, GUARDED, policy_control, run
 from models.simulation.environment import Environment
 from models.simulation.programs import Programs
 from models.simulation.scenario import RouteFiles
@@ -51,6 +51,15 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
         (each, seed) for each in controllers for seed in "12"
     ]
     assert {row["demanded"] for row in rows} == {"180"}
+    assert all(float(row["co2_kg"]) > 0 for row in rows)
+    with (output / "approaches.csv").open() as file:
+        approaches = list(csv.DictReader(file))
+    assert {row["road"] for row in approaches if row["controller"] == "policy"} == {
+        lane.id.rpartition("_")[0]
+        for each in town.scenario.network.junctions
+        for lane in each.lanes
+    }
+    assert "The worst approach is " in page
     made = {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
     assert len(made) == 14
 
@@ -89,6 +98,17 @@ def test_shown_states_and_made_programs_are_exported(town, tmp_path):
     made_again = replace(town.scenario, additional=(folder / "Webster.add.xml",))
     webster = CONTROLS["Webster"](town.scenario)
     assert run(made_again, 1, Programs()) == run(town.scenario, 1, webster)
+
+
+def test_controllers_are_also_compared_behind_the_safety_layer(town, tmp_path):
+    output = tmp_path / "out"
+    assert cli.main(words(town, output, "--seeds=1", "--safety", "--workers=1")) == 0
+    with (output / "runs.csv").open() as file:
+        delays = {row["controller"]: float(row["delay_s"]) for row in csv.DictReader(file)}
+    guarded = {each for each in delays if each.endswith(GUARDED)}
+    assert {each.removesuffix(GUARDED) for each in guarded} == CONTROLS.keys() - set(OWN_CHANGES)
+    assert delays["actuated"] != delays[f"actuated{GUARDED}"]
+    assert "Delay behind the safety layer</h2>" in (output / "evaluation.html").read_text()
 
 
 def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):

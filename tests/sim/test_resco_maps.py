@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation.resco import scenario_of
+from models.evaluation.resco_measures import RescoQueue
 from models.simulation.controllers import CONTROLS, run
 
 FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[2].parent / "shared/resco"))
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 SIZES = {  # signals, most green phases, most incoming lanes
+    "grid4x4": (16, 8, 12),
+    "arterial4x4": (16, 5, 6),
     "cologne1": (1, 4, 8),
     "cologne3": (3, 4, 8),
     "cologne8": (8, 4, 6),
@@ -33,6 +36,25 @@ def test_maps_are_imported_with_their_sizes(name):
     junctions = scenario_of(FOLDER, name).network.junctions
     phases = max(len(each.phases) for each in junctions)
     assert (len(junctions), phases, max(len(each.lanes) for each in junctions)) == SIZES[name]
+
+
+def test_signals_have_the_times_that_resco_gives_each_map():
+    times = {name: scenario_of(FOLDER, name) for name in SIZES}
+    decisions = {name: (each.decision_s, each.yellow_s) for name, each in times.items()}
+    assert decisions == dict.fromkeys(SIZES, (10, 3)) | {"arterial4x4": (5, 2)}
+
+
+def test_measures_follow_the_definitions_of_rescos_code():
+    """Queues have what stands or has stood, and times begin at departures."""
+    scenario = scenario_of(FOLDER, "cologne1")
+    queue = RescoQueue(scenario.network)
+    metrics = run(scenario, 1, CONTROLS["fixed time"](scenario), queue)
+    (standing,) = metrics.queues.values()
+    assert standing / 2 < queue.mean < standing
+    assert metrics.departed.number == metrics.demanded == 2015
+    lost_before_departure_s = metrics.travel_s - metrics.departed.travel_s
+    assert metrics.waiting_s - metrics.departed.waiting_s == pytest.approx(lost_before_departure_s)
+    assert lost_before_departure_s > 0
 
 
 def test_all_vehicles_of_the_hour_count_and_greedy_is_better_than_the_nets_programs():

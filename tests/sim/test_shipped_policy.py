@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,16 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import sumo
 
+from models.evaluation.persons import HOURS, WALKED, cross, evaluate, longest_reds
+from models.networks.file import network_as_json, read_network_file
+from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
 from models.policy.form import SHIPPED_POLICY
+from models.signals.safety import Limits, read_layers
+from models.simulation import crossings
 from models.simulation.controllers import policy_control, run
 from models.simulation.daily_demand import HOUR_S
+from models.simulation.environment import Change
 from models.simulation.fixed_time import FixedTime
 from models.simulation.shipped import shipped_demand, shipped_scenario
 
@@ -41,3 +48,56 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour: float) -> None:
     assert policy.demanded == fixed.demanded
     assert policy.time_loss_s < 0.9 * fixed.time_loss_s
     assert policy.waiting_s < 0.9 * fixed.waiting_s
+
+
+def test_net_and_network_file_with_crossings_are_built_from_the_same_sources(tmp_path):
+    for path in FOLDER.glob("greenwave*"):
+        if path != crossings.NET_FILE:
+            shutil.copy(path, tmp_path)
+    crossings.build_net(tmp_path)
+    built = tmp_path / crossings.NET_FILE.name
+    assert built.read_text() == crossings.NET_FILE.read_text()
+    made = crossings.network_with_crossings(built)
+    assert network_as_json(made) == crossings.NETWORK_FILE.read_text()
+
+
+def test_the_network_with_crossings_has_the_junctions_and_observations_of_the_shipped_one():
+    file = read_network_file(crossings.NETWORK_FILE)
+    network = network_of(file)
+    assert network.digest == SHIPPED.digest
+    layers = read_layers(Limits(max_walk_wait_s=crossings.MAX_WALK_WAIT_S), network)
+    with_crossings = [each for each in file.junctions if each.crossings]
+    assert len(with_crossings) == 2
+    for junction in with_crossings:
+        assert set(layers[junction.id].max_red_s) == {crossings.MAX_WALK_WAIT_S}
+        assert min(layers[junction.id].min_green_s) >= 7
+
+
+def test_the_policy_serves_pedestrians_in_time_behind_the_safety_layer():
+    scenario = crossings.crossings_scenario(shipped_demand(12 * HOUR_S, 600))
+    crossed = cross(scenario, 1, policy_control(scenario, SHIPPED_POLICY))
+    assert network_of(scenario.network).digest == SHIPPED.digest
+    assert crossed.metrics.walks.number > 20
+    assert 0 < crossed.red_s <= crossings.MAX_WALK_WAIT_S
+    assert 0 < crossed.wait_s <= crossings.MAX_WALK_WAIT_S
+
+
+def test_the_longest_red_of_a_crossing_lasts_from_its_last_green_to_the_next():
+    scenario = crossings.crossings_scenario(shipped_demand(12 * HOUR_S, 600))
+    junction = next(each for each in scenario.network.junctions if each.crossings)
+    place = next(at for at, link in junction.placed_links if link.crossing)
+    size, begin_s = junction.n_places, scenario.begin_s
+    walk, stop = ("".join(one if at == place else "r" for at in range(size)) for one in "Gr")
+    times = (0, walk), (20, stop), (70, walk), (590, stop)
+    changes = [Change(begin_s + second, junction.id, state) for second, state in times]
+    one = scenario.network.model_copy(update={"junctions": (junction,)})
+    reds = list(longest_reds(replace(scenario, network=one), changes))
+    assert reds[0] == 50
+    assert set(reds[1:]) == {600}
+
+
+def test_the_table_of_crossings_has_a_row_for_each_case():
+    lines = list(evaluate({"short": HOURS["medium, 12:00"]}, [1], 120))
+    assert len(lines) == 2 + 5
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+    assert sum(WALKED in line for line in lines) == 3

@@ -116,5 +116,5 @@ def test_pedestrians_are_in_the_figures_and_on_the_page(tmp_path):
     assert worst["greedy"] <= worst["fixed time"]
     assert worst["max pressure"] <= worst["fixed time"]
     page = (output / "evaluation.html").read_text()
-    assert "<h2>Pedestrians</h2>" in page
+    assert "<h3>Pedestrians</h3>" in page
     assert "4 of type static" in page

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +19,23 @@ import torch
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.file import network_as_json, read_network_file
+from models.networks.form import JunctionEntry, NetworkFile
 from models.networks.network import network_of
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy, read_state_dict
 from models.policy.step import PolicyStep
 from models.policy.training_record import was_trained_behind_safety_layer
-from models.simulation.controllers import CONTROLS, policy_control, run
+from models.simulation.controllers import (
+    CONTROLS,
+    LongestQueue,
+    PolicyController,
+    policy_control,
+    run,
+)
 from models.simulation.daily_demand import HOUR_S
 from models.simulation.metrics import Metrics
+from models.simulation.observation import encode_observation
 from models.simulation.scenario import Scenario
 from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.sumo.importing import import_network
@@ -257,16 +266,45 @@ def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
     assert abs(started - greedy) < (fixed - greedy) / 4
 
 
-def test_a_city_with_more_phases_than_units_starts_from_random_weights(tmp_path, scenario):
+def city_of_fifty(scenario: Scenario, growth: float) -> NetworkFile:
+    """Return copies of a junction, each with lanes that hold more vehicles than the one before."""
     one = scenario.network.junctions[0]
-    many = tuple(
-        one.model_copy(update={"id": f"a{number}", "agent_index": number}) for number in range(50)
-    )
+
+    def copied(number: int) -> JunctionEntry:
+        lanes = tuple(
+            lane.model_copy(update={"capacity": lane.capacity * (1 + growth) ** number})
+            for lane in one.lanes
+        )
+        return one.model_copy(update={"id": f"a{number}", "agent_index": number, "lanes": lanes})
+
+    return scenario.network.model_copy(update={"junctions": tuple(map(copied, range(50)))})
+
+
+def test_a_city_with_more_phases_than_units_starts_from_random_weights(tmp_path, scenario):
     assert fits(scenario.network)
-    city = scenario.network.model_copy(update={"junctions": many})
+    city = city_of_fifty(scenario, 0.2)
     assert not fits(city)
     write_start(city, 0, tmp_path / "start.th")
     assert PolicyStep.load(tmp_path / "start.th", network_of(city)).form.n_agents == 50
+
+
+def test_junctions_of_the_same_form_share_the_units_that_begin_as_greedy(tmp_path, scenario):
+    city = city_of_fifty(scenario, 0.001)
+    assert fits(city)
+    write_start(city, 0, tmp_path / "start.th")
+    network = network_of(city)
+    step = PolicyStep.load(tmp_path / "start.th", network)
+    for place, lane in enumerate(city.junctions[0].lanes):
+        counted = np.eye(len(city.junctions[0].lanes))[place] * 6
+        observed = {
+            each.id: encode_observation(
+                0, len(each.phases), True, counted, network.junctions[each.id].scales
+            )
+            for each in city.junctions
+        }
+        chosen = PolicyController(step, network).act(observed)
+        present = dict.fromkeys(chosen, 0)
+        assert chosen == LongestQueue(city).decide(present, Counter({lane.id: 6}).__getitem__)
 
 
 # A run for the shipped network, small.

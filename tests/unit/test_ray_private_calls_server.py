@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import socket
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 import psutil
 import ray
 from ray.serve._private import replica as serve_replica

@@ -89,7 +89,12 @@ class OneScenario:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"safety": self.scenario.guarded, "bus_weight": self.scenario.bus_weight}
+        scenario = self.scenario
+        return {
+            "safety": scenario.guarded,
+            "cyclic": scenario.cyclic,
+            "bus_weight": scenario.bus_weight,
+        }
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_seeds = _first_seed(config, iteration), config.episodes // config.repeats
@@ -158,12 +163,13 @@ class DrawnHours:
     """Hours of the shipped network at any level of traffic, drawn anew for each iteration.
 
     Attributes:
-        guarded: see Scenario.
+        guarded, cyclic: see Scenario.
     """
 
     mix: Mix = Mix()
     n_validation: int = 2
     guarded: bool = False
+    cyclic: bool = False
 
     @property
     def network(self) -> Network:
@@ -175,7 +181,7 @@ class DrawnHours:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return asdict(self.mix) | {"safety": self.guarded}
+        return asdict(self.mix) | {"safety": self.guarded, "cyclic": self.cyclic}
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_hours = _first_seed(config, iteration), config.episodes // config.repeats
@@ -199,7 +205,8 @@ class DrawnHours:
         return [self._under_rules(self._shortened(hour)) for hour in hours]
 
     def _under_rules(self, task: Task) -> Task:
-        return task._replace(scenario=replace(task.scenario, guarded=self.guarded))
+        scenario = replace(task.scenario, guarded=self.guarded, cyclic=self.cyclic)
+        return task._replace(scenario=scenario)
 
     def _shortened(self, task: Task) -> Task:
         scenario, demand = task.scenario, task.scenario.demand

@@ -11,7 +11,7 @@ from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.monitor import ConflictMonitor, make_monitors
-from models.signals.safety import Limits, read_layers
+from models.signals.safety import Limits, Shown, read_layers
 from models.signals.signal import read_signals
 from tests.unit.gateway.test_api import assert_error
 
@@ -103,6 +103,12 @@ async def test_an_action_that_the_junction_does_not_have_keeps_what_is_shown(act
     body = (await act(phase=1, red_s=(20, 0))).json()
     assert (body["predictedAction"], body["safety"]["rule"]) == (1, "no_such_phase")
     assert body["safety"]["asked"] == 3
+
+
+def test_a_phase_that_waits_for_the_next_cycle_is_missing_until_then():
+    guard = make_guard(Limits(cyclic=True))
+    answered, safety = guard.decide(CENTER, Shown(2, 30.0, [20.0, 40.0, 0.0, 10.0]), 1)
+    assert (answered, safety.rule, safety.asked) == (0, "no_such_phase", 1)
 
 
 @pytest.mark.parametrize(("shown", "message"), REFUSALS)

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -49,15 +50,20 @@ class Server:
     """Reads requests, and lets ``misbehave`` answer the n-th, from 1.
 
     Attributes:
+        unix_socket: to listen on; None for a port.
         requests: the first line of each; ``connections`` how many were accepted.
     """
 
     misbehave: Misbehave = reply
+    unix_socket: Path | None = None
     requests: list[str] = field(default_factory=list)
     connections: int = 0
 
     def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        if self.unix_socket is None:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+        else:
+            self._listener = socket.create_server(str(self.unix_socket), family=socket.AF_UNIX)
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()

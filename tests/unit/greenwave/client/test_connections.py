@@ -6,10 +6,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 
+from greenwave.client import AsyncClient, Client
 from greenwave.client.aio import Connections as AwaitedConnections
 from greenwave.client.blocking import Connections as BlockingConnections
 from greenwave.client.core.call import NoReply, Reply, Send
@@ -27,6 +29,7 @@ from tests.unit.greenwave.client.servers import (
 )
 
 Exchange = Callable[[Send], Reply | NoReply]
+Kind = Callable[..., AbstractContextManager[Exchange]]
 TIMEOUT_S = 0.5
 
 
@@ -35,8 +38,8 @@ def request(url: str, method: str = "POST", timeout_s: float = TIMEOUT_S) -> Sen
 
 
 @contextmanager
-def blocking() -> Iterator[Exchange]:
-    connections = BlockingConnections(10, None)
+def blocking(unix_socket: str | None = None) -> Iterator[Exchange]:
+    connections = BlockingConnections(10, None, unix_socket)
     try:
         yield connections
     finally:
@@ -44,8 +47,8 @@ def blocking() -> Iterator[Exchange]:
 
 
 @contextmanager
-def awaiting() -> Iterator[Exchange]:
-    connections = AwaitedConnections(10, None)
+def awaiting(unix_socket: str | None = None) -> Iterator[Exchange]:
+    connections = AwaitedConnections(10, None, unix_socket)
     with asyncio.Runner() as runner:
         try:
             yield lambda send: runner.run(connections(send))
@@ -73,6 +76,33 @@ def test_requests_share_a_connection(exchange: Exchange) -> None:
             assert isinstance(answer, Reply)
             assert (answer.status, answer.body, answer.is_json) == (200, b"{}", True)
     assert (len(server.requests), server.connections) == (5, 1)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_has_all_its_connections_over_a_unix_socket(
+    kind: type[Client] | type[AsyncClient], tmp_path: Path
+) -> None:
+    path = tmp_path / "inference.sock"
+    with Server(unix_socket=path) as server, asyncio.Runner() as runner:
+        client = kind("http://localhost", unix_socket=path)
+        for _ in range(3):
+            done = client.inference.run("a").reset()
+            if asyncio.iscoroutine(done):
+                runner.run(done)
+        closed = client.close()
+        if asyncio.iscoroutine(closed):
+            runner.run(closed)
+    assert (len(server.requests), server.connections) == (3, 1)
+
+
+# httpcore leaves the socket that could not connect to the garbage collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [blocking, awaiting], ids=lambda kind: kind.__name__)
+def test_a_unix_socket_that_is_not_there_has_got_nothing(kind: Kind, tmp_path: Path) -> None:
+    with kind(str(tmp_path / "no.sock")) as exchange:
+        answer = exchange(request("http://localhost"))
+    assert isinstance(answer, NoReply)
+    assert not answer.sent
 
 
 def test_a_refused_connection_has_sent_nothing(exchange: Exchange) -> None:

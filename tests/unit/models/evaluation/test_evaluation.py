@@ -15,22 +15,27 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
+    CYCLIC,
+    DETECTED,
+    DETECTING,
     DIAGNOSED_POLICY,
-    GUARDED,
     GUARDED_POLICY,
     LEVELS,
     OBSERVING,
+    ORDERED,
     OUTAGE_RUNS,
     RUSH_HOUR,
     STRESS,
     Job,
     plan_jobs,
+    plan_variants,
 )
-from models.evaluation.report import Run, write_report
+from models.evaluation.report import Run, write_order_report, write_report
 from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.simulation.controllers import GUARDED
 from models.simulation.programs import Programs
 
 
@@ -118,6 +123,35 @@ def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> 
             control(None).act(observations)  # type: ignore[arg-type]
 
 
+def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path: Path) -> None:
+    jobs = plan_variants(SHIPPED_POLICY, range(1, 3), ORDERED, LEVELS)
+    for job in jobs:
+        assert job.scenario.cyclic == (CYCLIC in job.controller)
+        job.control(job.scenario)
+    order_s = {True: 3.0, False: 0.0}
+    write_order_report(
+        [
+            make_run(
+                job.controller, job.seed, 40.0 + job.seed + order_s[job.scenario.cyclic], job.level
+            )
+            for job in jobs
+        ],
+        tmp_path,
+    )
+    rows = (tmp_path / "phase_order.md").read_text().splitlines()
+    assert rows[-1].startswith(f"| greedy{CYCLIC}{GUARDED} | 44.5 ± 6.4 (3.0 ± 0.0) | 44.5")
+    assert rows[-2].startswith(f"| greedy{GUARDED} | 41.5 ± 6.4 | 41.5")
+
+
+def test_each_layout_of_detectors_is_a_job_of_each_controller_that_observes() -> None:
+    jobs = plan_variants(SHIPPED_POLICY, range(1, 3), DETECTING, DETECTED)
+    assert len(jobs) == len(set(jobs)) == 2 * len(DETECTED) * 3
+    assert {job.level for job in jobs if not job.scenario.detectors} == {RUSH_HOUR, "medium, 12:00"}
+    of_policy = {job for job in jobs if job.controller == "policy"}
+    assert of_policy & set(plan_jobs(SHIPPED_POLICY, range(1, 3))), "those runs are not repeated"
+    assert all(job.control(job.scenario) for job in jobs)
+
+
 def test_behind_the_safety_layer_another_policy_decides(tmp_path: Path) -> None:
     safe = tmp_path / "safe.th"
     safe.write_bytes(SHIPPED_POLICY.read_bytes())
@@ -175,6 +209,21 @@ def test_impossible_number_is_refused_before_anything_is_made(
     with pytest.raises(SystemExit):
         evaluate.main()
     assert f"{option} 0 is less than 1" in capsys.readouterr().err
+
+
+def test_layouts_of_detectors_have_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(evaluate, "run_job", run_quietly)
+    monkeypatch.setattr(evaluate, "UNFINISHED", tmp_path / "unfinished")
+    runs = str(tmp_path / "runs.csv")
+    arguments = ["--detectors", "--seeds", "2", "--workers", "1", "--runs", runs]
+    monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
+    evaluate.main()
+    table = capsys.readouterr().out
+    assert "Time loss by layout of detectors, 2 seeds" in table
+    assert "| | policy | max pressure | greedy |" in table
+    assert f"| {RUSH_HOUR}, stop-line | 50.0 ± 0.0 | 50.0 ± 0.0 | 50.0 ± 0.0 |" in table
 
 
 @pytest.mark.parametrize("options", [[], ["--stress"], ["--only", "actuated"]])

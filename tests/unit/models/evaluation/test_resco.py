@@ -12,15 +12,15 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation.kept_runs import digest
 from models.evaluation.resco import (
-    HEAD,
     TRAINED,
-    Result,
     make_results,
     read_results,
     result_file,
     scenario_of,
-    write_report,
 )
+from models.evaluation.resco_measures import Result
+from models.evaluation.resco_page import HEAD, write_report
+from models.evaluation.resco_published import MAPS, PUBLISHED
 from models.simulation.scenario import InvalidScenarioError
 
 SUMO = version("eclipse-sumo")
@@ -50,11 +50,27 @@ def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
     results = [result("greedy", seed, 20.0 + seed) for seed in (1, 2, 3)]
     write_report([*results, result("fixed time", 1, 50.0)], tmp_path / "resco.md")
     text = (tmp_path / "resco.md").read_text()
-    assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 |" in text
-    assert "| cologne8 | 63.8 | 21.9 | 47.7 | 22.1 | 21.6 |" in text
+    assert "| cologne8 | 3 | 22.0 ± 2.5 | 50.0 | 21.6 IPPO |" in text
     assert (tmp_path / "resco.png").stat().st_size > 1000
     runs = (tmp_path / "resco.csv").read_text().splitlines()
     assert (len(runs), runs[1].split(",")[:3]) == (5, ["cologne8", "greedy", "1"])
+
+
+def test_measures_of_runs_that_did_not_record_them_have_a_star_or_nothing(tmp_path):
+    earlier = result("max pressure", 1, 50.0)
+    now = result("greedy", 1, 20.0)._replace(
+        resco_trip_s=80.0, resco_waiting_s=9.0, resco_queue=0.256
+    )
+    write_report([earlier, now], tmp_path / "resco.md")
+    text = (tmp_path / "resco.md").read_text()
+    assert "| cologne8 | 90.0* | 80.0 | 85.7 IPPO |" in text
+    assert "| cologne8 |  | 0.26 | 0.36 IPPO |" in text
+
+
+def test_a_figure_is_published_or_known_to_be_missing_for_each_map():
+    for measure, figures in PUBLISHED.items():
+        for algorithm, of_maps in figures.items():
+            assert len(of_maps) == len(MAPS), (measure, algorithm)
 
 
 def test_the_published_page_begins_as_this_program_writes_it():

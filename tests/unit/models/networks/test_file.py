@@ -170,6 +170,52 @@ def test_limits_that_cannot_be_are_refused(tmp_path, wrong):
         read_network_file(written(tmp_path, city(crossing(), detectors=wrong)))
 
 
+def detector(name: str = "d1", **changed: Any) -> dict[str, Any]:
+    return {"id": name, "kind": "stop_line", "lanes": ["a_0"], "distance_m": 1} | changed
+
+
+def test_detectors_are_read_and_written_without_a_loss(tmp_path):
+    advance = detector("d2", kind="advance", distance_m=45.5, length_m=3, lanes=["a_0", "b_0"])
+    read = read_network_file(written(tmp_path, city(crossing(detectors=[detector(), advance]))))
+    first, second = read.junctions[0].detectors
+    assert (first.kind, first.lanes, first.distance_m, first.length_m) == (
+        *("stop_line", ("a_0",), 1, 2),
+    )
+    assert (second.kind, second.distance_m, second.length_m) == ("advance", 45.5, 3)
+    assert read_network_file(written(tmp_path, network_as_json(read))) == read
+
+
+@pytest.mark.parametrize(
+    ("detectors", "sentence"),
+    [
+        ([detector(lanes=["z_0"])], "detector 'd1' names lane 'z_0', which the junction does not"),
+        ([detector(lanes=["a_0", "a_0"])], "detector 'd1' names lane 'a_0' twice"),
+        ([detector(lanes=[])], "detectors.0.lanes: Tuple should have at least 1 item"),
+        ([detector(distance_m=-1)], "distance_m: Input should be greater than or equal to 0"),
+        ([detector(length_m=0)], "length_m: Input should be greater than 0"),
+        ([detector(kind="side")], "kind: Input should be 'stop_line' or 'advance'"),
+        (
+            [{"id": "d1", "kind": "advance", "lanes": ["a_0"]}],
+            "advance detector 'd1' needs distance_m, metres to the stop line",
+        ),
+        ([detector(), detector(lanes=["b_0"])], "two detectors have the id 'd1'"),
+        (
+            [detector(), detector("d2")],
+            "lane 'a_0' has two stop_line detectors, 'd1' and 'd2'; declare them as one",
+        ),
+        (
+            [detector(distance_m=20), detector("d2", kind="advance", distance_m=20)],
+            "advance detector 'd2' is not farther from the stop line than 'd1'",
+        ),
+    ],
+    ids=lambda value: value[:50] if isinstance(value, str) else "",
+)
+def test_a_wrong_declaration_of_detectors_is_refused(tmp_path, detectors, sentence):
+    with pytest.raises(InvalidNetworkError, match=r"junctions\.0") as refusal:
+        read_network_file(written(tmp_path, city(crossing(detectors=detectors))))
+    assert sentence in str(refusal.value)
+
+
 def test_lanes_are_green_in_the_phases_of_their_links(tmp_path):
     (junction,) = read_network_file(written(tmp_path, city(crossing()))).junctions
     assert junction.phases_of_lanes() == (frozenset({0}), frozenset({1}))

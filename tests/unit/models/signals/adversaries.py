@@ -32,6 +32,10 @@ def _starve_one(source: random.Random, shown: Shown, n_phases: int) -> int:
     return (shown.phase + 1) % max(1, n_phases - 1)
 
 
+def _step_back(source: random.Random, shown: Shown, n_phases: int) -> int:
+    return (shown.phase - 1) % n_phases
+
+
 def _keep_long_then_flee(source: random.Random, shown: Shown, n_phases: int) -> int:
     """Let the reds come near their bound together, then change to the one that waits least."""
     if max(shown.red_s) < 40:
@@ -45,6 +49,7 @@ ADVERSARIES: Mapping[str, Ask] = {
     "always another": _always_another,
     "never the longest red": _never_the_longest_red,
     "starve one": _starve_one,
+    "step back": _step_back,
     "keep long, then flee": _keep_long_then_flee,
 }
 

@@ -13,11 +13,16 @@ from models.signals.states import YELLOW_S
 
 @dataclass(frozen=True)
 class Bounds:
-    """What holds in seconds; ``max_walk_wait_s`` of the red of a pedestrian crossing."""
+    """What holds in seconds; ``max_walk_wait_s`` of the red of a pedestrian crossing.
+
+    Attributes:
+        cyclic: whether phases keep their cyclic order.
+    """
 
     min_green_s: float
     max_red_s: float
     max_walk_wait_s: float | None = None
+    cyclic: bool = False
 
 
 def judge(times_s: Sequence[float], states: Sequence[str], signal: Signal, bounds: Bounds) -> None:
@@ -50,6 +55,20 @@ def judge(times_s: Sequence[float], states: Sequence[str], signal: Signal, bound
         most_s = bounds.max_walk_wait_s or bounds.max_red_s
         _check_wait(link, *greens[link], begins[0], ends[-1], most_s)
     _check_phases(np.array(states[:-1]), begins, ends, signal.phases, bounds)
+    if bounds.cyclic:
+        _check_order([signal.phases.index(each) for each in states if each in signal.phases])
+
+
+def _check_order(shown: Sequence[int]) -> None:
+    """Between two greens of the first phase, each other phase comes at most once, and in order."""
+    cycles: list[list[int]] = [[]]
+    for previous, phase in zip([-1, *shown], shown, strict=False):
+        if phase == 0:
+            cycles.append([])
+        elif phase != previous:
+            cycles[-1].append(phase)
+    for cycle in cycles:
+        assert cycle == sorted(set(cycle)), f"phases out of order: {cycle}"
 
 
 def _stretches(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from itertools import product
 
 from tqdm import tqdm
 
@@ -16,6 +18,7 @@ from tests.unit.models.signals.crossings import walked_junction
 from tests.unit.models.signals.oracle import Bounds, judge
 
 LIMITS = Limits(max_walk_wait_s=100.0)
+CYCLIC = replace(LIMITS, cyclic=True)
 SLICE = 20_000  # decisions that are judged at once
 
 
@@ -27,7 +30,7 @@ def play(decisions: int, seed: int, network: Network = SHIPPED, limits: Limits =
     """
     layers, signals = read_layers(limits, network), read_signals(network)
     monitors = make_monitors(network)
-    bounds = Bounds(limits.min_green_s, limits.max_red_s, limits.max_walk_wait_s)
+    bounds = Bounds(limits.min_green_s, limits.max_red_s, limits.max_walk_wait_s, limits.cyclic)
     made = 0
     each = -(-decisions // (len(layers) * len(ADVERSARIES)))
     for junction, layer in layers.items():
@@ -50,9 +53,9 @@ def main() -> None:
     with tqdm(total=arguments.decisions, unit="decision", unit_scale=True) as progress:
         seed = arguments.seed
         while progress.n < arguments.decisions:
-            for network in networks:
+            for network, limits in product(networks, (LIMITS, CYCLIC)):
                 slice_size = SLICE * network.n_agents * len(ADVERSARIES)
-                progress.update(play(slice_size, seed, network))
+                progress.update(play(slice_size, seed, network, limits))
             seed += 1
 
 

@@ -16,7 +16,7 @@ from models.signals.signal import Matrix, Signal, read_signals
 from tests.unit.models.signals.adversaries import ADVERSARIES, obey
 from tests.unit.models.signals.crossings import walked_junction
 from tests.unit.models.signals.oracle import Bounds, judge
-from tests.unit.models.signals.play import LIMITS, play
+from tests.unit.models.signals.play import CYCLIC, LIMITS, play
 
 CENTER = "joinedS_265580996_300839357"
 SIGNAL = read_signals(SHIPPED)[CENTER]
@@ -47,6 +47,21 @@ def test_the_tightest_bound_that_is_accepted_holds() -> None:
         SafetyLayer(PHASES, MATRIX, Limits(max_red_s=57.9))
     assert "to serve 4 phases in turn" in str(refusal.value)
     play(60_000, seed=2, limits=Limits(max_red_s=58))
+
+
+@pytest.mark.timeout(120)
+def test_no_request_breaks_the_cyclic_order_and_every_phase_is_still_served_in_time() -> None:
+    assert play(200_000, seed=1, limits=CYCLIC) >= 200_000
+    play(60_000, seed=1, network=WALKED, limits=CYCLIC)
+    play(60_000, seed=2, limits=Limits(max_red_s=58, cyclic=True))
+
+
+@pytest.mark.parametrize("ask", ["anything", "step back"])
+def test_the_judge_finds_a_phase_out_of_order(ask: str) -> None:
+    bounds = replace(BOUNDS, cyclic=True)
+    judged(SafetyLayer(PHASES, MATRIX, CYCLIC), ask, bounds)
+    with pytest.raises(AssertionError, match="phases out of order"):
+        judged(SafetyLayer(PHASES, MATRIX, LIMITS), ask, bounds)
 
 
 def judged(layer: SafetyLayer, ask: str = "anything", bounds: Bounds = BOUNDS) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.networks.shipped import SHIPPED
 from models.signals.safety import Decision, Limits, SafetyLayer, Shown, Step, read_layers
@@ -120,3 +124,36 @@ def test_what_cannot_be_is_refused(asked, shown, says):
 def test_a_bound_that_cannot_be_kept_is_refused_with_the_junction():
     with pytest.raises(ValueError, match=r"junction \w+: safety_max_red_s must be at least"):
         read_layers(Limits(max_red_s=30), SHIPPED)
+
+
+CYCLIC = SafetyLayer(PHASES, MATRIX, replace(LAYER.limits, cyclic=True))
+
+
+def test_an_earlier_phase_comes_after_the_first_one_only():
+    shown = Shown(2, 10, (30, 30, 0))
+    back = CYCLIC.decide(shown, 1)
+    assert (back.phase, back.rule) == (0, "phase_order")
+    for asked in (0, 2):
+        assert (CYCLIC.decide(shown, asked).phase, CYCLIC.decide(shown, asked).rule) == (
+            asked,
+            "none",
+        )
+    skipped = CYCLIC.decide(Shown(0, 10, (0, 30, 30)), 2)
+    assert (skipped.phase, skipped.rule) == (2, "none")
+
+
+def test_a_phase_that_must_not_wait_is_served_although_the_order_takes_two_changes():
+    for red_s, phase in ((40, 2), (80, 0)):
+        forced = CYCLIC.decide(Shown(2, 30, (30, red_s, 0)), 2)
+        assert (forced.phase, forced.rule) == (phase, "none" if phase == 2 else "maximum_red")
+
+
+@given(
+    phase=st.integers(0, 2),
+    green_s=st.floats(-10, 200),
+    red_s=st.tuples(*[st.floats(0, 200)] * 3),
+    asked=st.integers(0, 2),
+)
+def test_no_report_of_a_junction_makes_the_layer_break_the_order(phase, green_s, red_s, asked):
+    decided = CYCLIC.decide(Shown(phase, green_s, red_s), asked).phase
+    assert decided == 0 or decided >= phase

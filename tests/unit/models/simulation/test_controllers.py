@@ -84,6 +84,30 @@ def test_another_phase_must_lead_by_the_hysteresis():
     assert choice(rule, west=3, north=6) == 2
 
 
+def test_in_cyclic_order_the_longest_queue_that_may_follow_is_served():
+    lanes = [{"id": each, "capacity": 10} for each in "abcd"]
+    states = ["Grrr", "rGrr", "rrGr", "rrrG"]
+    junction = {
+        "id": "a",
+        "agent_index": 0,
+        "phases": [{"state": each} for each in states],
+        "lanes": lanes,
+        "links": [{"lane": each["id"], "to": "far"} for each in lanes],
+    }
+    network = NetworkFile.model_validate({"name": "four", "junctions": [junction]})
+    controller = LongestQueue(network, GREEDY._replace(cyclic=True))
+
+    def follows(present: int, *queues: int) -> int:
+        counted = dict(zip("abcd", queues, strict=True))
+        return controller.decide({"a": present}, lambda lane: counted.get(lane, 0))["a"]
+
+    assert follows(0, 1, 2, 4, 3) == 2, "a phase may be skipped"
+    assert follows(2, 3, 9, 5, 4) == 3, "an earlier phase waits for the next cycle"
+    assert follows(2, 4, 9, 5, 3) == 0
+    assert follows(3, 0, 9, 0, 5) == 0
+    assert follows(2, 4, 5, 6, 3) == 2, "no other queue is longer"
+
+
 def test_without_shares_a_phase_counts_all_vehicles_of_a_lane_that_it_serves_in_part():
     rule = GREEDY._replace(shared=False)
     assert choice(rule, present=1, west=3) == 1

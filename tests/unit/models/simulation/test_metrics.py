@@ -28,6 +28,7 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
     assert (metrics.demanded, metrics.arrived) == (3, 1)
     assert metrics.queues == {"300839359": 1.5}
+    assert metrics.departed == (2, (20 + 10) / 2, (100 + 60) / 2, (32 + 15) / 2)
 
 
 def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> None:
@@ -52,3 +53,12 @@ def test_no_trips_give_zeros(tmp_path: Path) -> None:
     path.write_text("<tripinfos></tripinfos>")
     metrics = read_trip_metrics(path, {})
     assert (metrics.waiting_s, metrics.demanded, metrics.arrived) == (0, 0, 0)
+    assert metrics.departed == (0, 0, 0, 0)
+
+
+def test_as_resco_counts_a_vehicle_that_never_departed_counts_only_after_the_last_departure(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "trips.xml"  # the last departure, at 50 s, was planned 60 s before the end
+    path.write_text(TRIPS.replace('departDelay="90.00"', 'departDelay="45.00"'))
+    assert read_trip_metrics(path, {}).departed.delay_s == pytest.approx((32 + 15 + 45) / 3)

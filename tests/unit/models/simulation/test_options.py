@@ -9,7 +9,7 @@ import pytest
 
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.form import NetworkFile
-from models.networks.shipped import NET_FILE
+from models.networks.shipped import NET_FILE, NETWORK_FILE
 from models.simulation.options import add_renamed, add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError, Scenario
 from tests.cities import entry
@@ -125,3 +125,16 @@ def test_an_option_with_another_name_is_refused_with_the_new_one(
             parser.parse_args(words)
         assert "--folder is now --output" in capsys.readouterr().err
     assert parser.parse_args(["--output", "runs"]).output == "runs"
+
+
+def test_detectors_are_laid_out_or_those_of_the_network_file(tmp_path: Path) -> None:
+    (tmp_path / "trips.rou.xml").write_text("<routes/>")
+    traffic = "--routes", tmp_path / "trips.rou.xml", "--end", 60
+    shipped = "--network", NETWORK_FILE, "--net", NET_FILE, *traffic
+    assert not parse(*shipped).detectors
+    scenario = parse(*shipped, "--detectors", "stop-line")
+    assert scenario.detectors
+    kinds = {each.kind for junction in scenario.network.junctions for each in junction.detectors}
+    assert kinds == {"stop_line"}
+    with pytest.raises(InvalidScenarioError, match="network file of greenwave declares no detect"):
+        parse(*shipped, "--detectors", "file")

@@ -36,6 +36,18 @@ def test_a_change_takes_yellow_and_all_red(all_red_s: int) -> None:
     assert advance(signal, 5 + all_red_s) == ["yr"] * 3 + ["rr"] * all_red_s + ["rG"] * 2
 
 
+def test_green_is_counted_from_its_beginning_and_in_a_change_until_then() -> None:
+    guarded = GuardedSignal(LAYER, NO_CONFLICTS)
+    for signal, change_s in ((timed(all_red_s=1, min_green_s=0), 4), (guarded, 5)):
+        begun_s = signal.green_s
+        advance(signal, 20)
+        assert signal.green_s == begun_s + 20
+        signal.request(1)
+        assert signal.green_s == -change_s
+        advance(signal, change_s + 2)
+        assert signal.green_s == 2
+
+
 def test_what_stays_green_and_what_may_turn_on_red_see_no_wrong_yellow() -> None:
     signal = timed("GGGr", "Gsrg", yellow_s=1, min_green_s=0)
     signal.request(1)
@@ -86,6 +98,18 @@ def test_any_requests_keep_minimum_green_and_full_yellow(requests: list[int]) ->
             stretches.append((state, 1))
     for state, seconds in stretches[:-1]:
         assert seconds == 3 if "y" in state else seconds >= 5
+
+
+@given(requests=st.lists(st.integers(0, 3), min_size=20, max_size=200))
+def test_no_requests_make_a_cyclic_signal_step_back(requests: list[int]) -> None:
+    phases = ("Grrr", "rGrr", "rrGr", "rrrG")
+    signal = TimedSignal(phases, yellow_s=1, all_red_s=0, min_green_s=1, cyclic=True)
+    present = 0
+    for phase in requests:
+        signal.request(phase)
+        assert signal.phase == 0 or signal.phase >= present
+        present = signal.phase
+        signal.advance()
 
 
 def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both() -> None:

@@ -1,0 +1,1 @@
+"""Recommendations beside an existing controller: records, their log, a report, and event logs."""

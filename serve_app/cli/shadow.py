@@ -1,0 +1,296 @@
+"""``greenwave shadow``: recommendations beside an existing controller, and what they show."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TextIO
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rich.console import Console
+
+from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
+from greenwave.client import Client, GreenwaveError
+from models.atomic_write import atomic_write
+from models.networks.file import InvalidNetworkError
+from models.networks.network import Network, read_network
+from models.shadow.event_files import write_events
+from models.shadow.events import events_of
+from models.shadow.findings import Findings, examine
+from models.shadow.log import GAP_S, LogWriter, ShadowLogError, read_log
+from models.shadow.records import RecordForm
+from models.shadow.report import as_html, as_text, sections
+from models.signals.safety import Limits
+from models.signals.states import MIN_GREEN_S
+from models.simulation.options import add_rules, add_scenario, scenario_of, scenario_with
+from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
+from serve_app.cli.demand import MAX_SEED
+from serve_app.cli.demo import check as check_demo
+from serve_app.cli.hints import require
+from serve_app.configured_network import configured_network
+from serve_app.demo.connect import credentials_of
+from serve_app.errors import CommandError, as_command_error, naming_broken_files
+from serve_app.processes.ports import Ports, add_port_base
+from serve_app.settings import Settings
+from serve_app.shadow import Lines, Recorder, Run, ShadowError
+
+if TYPE_CHECKING:
+    from models.shadow.estimate import Saved
+
+MAX_BYTES = 4 * 2**30
+RUN_NAME_LENGTH = 50  # the number of a segment follows
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def add_shadow(shadow: argparse.ArgumentParser) -> None:
+    actions = shadow.add_subparsers(required=True, metavar="ACTION")
+    _add_record(actions)
+    _add_report(actions)
+    _add_events(actions)
+    _add_simulate(actions)
+
+
+def _add(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    help: str,
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=help, description=help)
+    action.set_defaults(run=run)
+    return action
+
+
+def _add_log(action: argparse.ArgumentParser, help: str) -> None:
+    action.add_argument("log", type=Path, help=help)
+    network = "network file of the city (default: that of NETWORK_PATH, or the shipped one)"
+    action.add_argument("--network", type=Path, help=network)
+
+
+def _add_record(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help = "ask the gateway for recommendations, and log them beside a controller's records"
+    action = _add(actions, "record", _record, help)
+    _add_log(action, "log to append to; a recording that was stopped continues")
+    add_port_base(action)
+    action.add_argument("--url", help="of the gateway (default: that of 'greenwave up')")
+    token = "file with the token of a service account (default: the user of 'greenwave up')"
+    action.add_argument("--token-file", type=Path, help=token)
+    records = "records, JSON lines or .csv (default: JSON lines on standard input)"
+    action.add_argument("--records", type=Path, metavar="FILE", help=records)
+    counts = "observations have vehicles in place of shares of the lanes"
+    action.add_argument("--vehicle-counts", action="store_true", help=counts)
+    run = "name of the runs of hidden states; no controller may use it (default: a new one)"
+    action.add_argument("--run", dest="run_name", metavar="NAME", help=run)
+    gap = f"longest silence within a segment, in seconds (default {GAP_S:g})"
+    action.add_argument("--gap", type=float, default=GAP_S, metavar="S", help=gap)
+    size = f"largest size of the log (default {MAX_BYTES})"
+    action.add_argument("--max-bytes", type=int, default=MAX_BYTES, metavar="N", help=size)
+
+
+def _add_report(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help = "report agreement, refusals of the safety layer, detector health and delay saved"
+    action = _add(actions, "report", _report, help)
+    _add_log(action, "log of 'greenwave shadow record'")
+    output = "file to write, .html or text (default: text on standard output)"
+    action.add_argument("--output", type=Path, metavar="FILE", help=output)
+    red = "longest red of a phase that the safety layer allows (default 120)"
+    action.add_argument("--max-red", type=float, default=120.0, metavar="S", help=red)
+    net = "SUMO network: estimate the delay saved, by simulations with the log's counts"
+    action.add_argument("--net", type=Path, help=net)
+    action.add_argument("--policy", type=Path, help="agent.th, for the estimate")
+    action.add_argument("--seeds", type=int, default=5, metavar="N", help="of it (default 5)")
+    safety = "simulate the policy behind the safety layer"
+    action.add_argument("--safety", action="store_true", help=safety)
+    add_rules(action)
+
+
+def _add_events(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help = "export the signals' events as high-resolution controller logs, which atspm reads"
+    action = _add(actions, "events", _events, help)
+    _add_log(action, "log of 'greenwave shadow record', or a file of records")
+    output = "for events.csv, detectors.csv and phases.csv"
+    action.add_argument("--output", type=Path, required=True, metavar="FOLDER", help=output)
+    green = "longest green of an actuated controller: it ends by max-out, a shorter one by gap-out"
+    action.add_argument(
+        "--max-green", type=float, metavar="S", help=f"{green} (default: force-off)"
+    )
+    zone = "of the times, which have none in the files (default UTC)"
+    action.add_argument("--time-zone", default="UTC", metavar="ZONE", help=zone)
+
+
+def _add_simulate(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help = "make records by a simulation, to try the other actions without a street"
+    action = actions.add_parser("simulate", help=help, description=help)
+    add_scenario(action, required=False)
+    action.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
+    controller = "of greenwave evaluate (default: fixed time, the net's programs)"
+    action.add_argument("--controller", default="fixed time", metavar="NAME", help=controller)
+    action.add_argument("--seed", type=int, default=1, metavar="S", help="(default 1)")
+    action.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON lines")
+    action.set_defaults(run=partial(_simulate, action))
+
+
+def _network(options: argparse.Namespace) -> Network:
+    with as_command_error(InvalidNetworkError):
+        if options.network is None:
+            return configured_network(None, whole=True)
+        return read_network(options.network)
+
+
+def _record(options: argparse.Namespace) -> None:
+    name = options.run_name or f"shadow-{uuid.uuid4().hex[:12]}"
+    if name == DEFAULT_RUN or not is_name(name) or len(name) > RUN_NAME_LENGTH:
+        raise CommandError(
+            f"--run must not be '{DEFAULT_RUN}', which controllers use, and have at most"
+            f" {RUN_NAME_LENGTH} characters. {NOT_A_RUN_ID}."
+        )
+    if not options.gap > 0 or options.max_bytes < 1:
+        raise CommandError("--gap and --max-bytes must be above 0.")
+    network = _network(options)
+    with (
+        as_command_error(ShadowError, ShadowLogError),
+        _records(options, network) as lines,
+        _client(options) as client,
+        _log_writer(options) as log,
+    ):
+        source = str(options.records.resolve()) if options.records else ""
+        open_run: Callable[[str], Run] = client.run
+        recorder = Recorder(network, log, open_run, name, source, _notify, options.gap)
+        try:
+            recorder.record(lines)
+        finally:
+            done = recorder.recorded
+            _notify(
+                f"{options.log}: {done.records} records in {done.segments} segments,"
+                f" {done.recommended} recommendations for {done.decisions} decisions;"
+                f" {done.malformed} lines were skipped."
+            )
+    if done.malformed and not done.records:
+        raise CommandError("No line was a record.")
+
+
+def _notify(sentence: str) -> None:
+    console.print(sentence, markup=False)
+
+
+@contextmanager
+def _log_writer(options: argparse.Namespace) -> Iterator[LogWriter]:
+    log = LogWriter(options.log, options.max_bytes)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+@contextmanager
+def _records(options: argparse.Namespace, network: Network) -> Iterator[Lines]:
+    form = RecordForm(network, options.vehicle_counts)
+    if options.records is None:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+        yield form.read_lines(sys.stdin)
+        return
+    with options.records.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        text: TextIO = file
+        is_csv = options.records.suffix.lower() == ".csv"
+        yield form.read_csv(text) if is_csv else form.read_lines(text)
+
+
+def _client(options: argparse.Namespace) -> Client:
+    ports = Ports.from_base(options.port_base) if options.port_base else Ports()
+    url = options.url or f"http://127.0.0.1:{ports.http}"
+    try:
+        if options.token_file is not None:
+            return Client(url, token=options.token_file.read_text(encoding="ascii").strip())
+        credentials = credentials_of(Settings.of_instance(options.port_base))
+        return Client(url, credentials.username, credentials.password)
+    except (GreenwaveError, UnicodeDecodeError) as error:
+        raise CommandError(f"The gateway cannot be called: {error}") from error
+
+
+def _report(options: argparse.Namespace) -> None:
+    network = _network(options)
+    if (options.net is None) != (options.policy is None):
+        raise CommandError("The estimate needs both --net and --policy.")
+    if options.seeds < 1:
+        raise CommandError("--seeds must be at least 1.")
+    min_green_s = MIN_GREEN_S if options.min_green is None else options.min_green
+    limits = Limits(min_green_s, options.max_red, options.decision)
+    with as_command_error(ShadowLogError):
+        findings = examine(read_log(options.log, network), network, limits)
+    if not any(span.records for span in findings.spans):
+        raise CommandError(f"{options.log} has no records.")
+    saved = None if options.net is None else _estimate(options, network, findings)
+    parts = sections(findings, network, saved)
+    if options.output is None:
+        sys.stdout.write(as_text(parts))
+        return
+    title = f"Shadow run of {network.name}"
+    is_page = options.output.suffix == ".html"
+    with atomic_write(options.output) as file:
+        file.write((as_html(parts, title) if is_page else as_text(parts)).encode())
+    _notify(f"{options.output} has the report.")
+
+
+def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:
+    require("libsumo", "SUMO")
+    with naming_broken_files():
+        from models.policy.form import InvalidPolicyFileError
+        from models.shadow.estimate import estimate_saved
+        from models.sumo.demand import InvalidDemandError
+    assert network.file is not None
+    errors = InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError, InvalidDemandError
+    with as_command_error(*errors), TemporaryDirectory(prefix="greenwave-") as folder:
+        scenario = scenario_with(options, network.file, options.net, RouteFiles(()), 0, 1)
+        scenario = replace(scenario, guarded=options.safety)
+        return estimate_saved(findings, scenario, options.policy, options.seeds, Path(folder))
+
+
+def _events(options: argparse.Namespace) -> None:
+    network = _network(options)
+    try:
+        zone = ZoneInfo(options.time_zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise CommandError(f"--time-zone: there is no zone {options.time_zone}.") from None
+    with as_command_error(ShadowLogError, ValueError):
+        events = events_of(read_log(options.log, network), network, options.max_green)
+    files = write_events(events, network, options.output, zone)
+    _notify(
+        f"{len(events)} events are in {files[0]}; {files[1].name} and {files[2].name} explain it."
+    )
+
+
+def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    check_demo(command, options)
+    if not 0 <= options.seed <= MAX_SEED:
+        raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
+    require("libsumo", "SUMO")
+    with naming_broken_files():
+        from models.shadow.simulated import simulate
+        from models.simulation.controllers import CONTROLS
+    if options.controller not in CONTROLS:
+        raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
+    with as_command_error(InvalidNetworkError, InvalidScenarioError):
+        scenario = _scenario(options)
+        control = CONTROLS[options.controller](scenario)
+        records = simulate(scenario, options.seed, control)
+    with atomic_write(options.output) as file:
+        file.writelines(
+            each.model_dump_json(exclude_none=True).encode() + b"\n" for each in records
+        )
+    _notify(f"{options.output} has {len(records)} records.")
+
+
+def _scenario(options: argparse.Namespace) -> Scenario:
+    from serve_app.demo.stage import stage_of
+
+    return stage_of(options).scenario if options.network is None else scenario_of(options)

@@ -1,0 +1,171 @@
+"""The recorder of ``greenwave shadow``: asks for recommendations, and logs them beside records.
+
+It asks in runs of the policy's hidden states that no controller uses, a new one for each segment.
+So the policy begins from zeros after a gap, and what it answers reaches the log only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from greenwave.client import Decision, RefusedError, Shown, UnavailableError
+from models.networks.network import Network
+from models.shadow.findings import POLICY
+from models.shadow.lamps import Lamps
+from models.shadow.log import Clock, Entry, LogWriter, Segment
+from models.shadow.records import Malformed, Record
+
+MAX_SENTENCES = 10  # on malformed lines
+SHORT_SEGMENTS, SHORT_RECORDS = 10, 100  # so many segments with so few records: no order
+
+Lines = Iterable[tuple[int, Record | Malformed]]
+
+
+class ShadowError(Exception):
+    """The recording ends; one sentence."""
+
+
+class Run(Protocol):
+    """A run at the gateway, as the client has it."""
+
+    def act(
+        self, junction: str, observation: tuple[float, ...], *, shown: Shown | None = None
+    ) -> Decision: ...
+
+
+class Recorded(NamedTuple):
+    """Numbers of a recording."""
+
+    records: int
+    decisions: int
+    recommended: int
+    malformed: int
+    segments: int
+
+
+class Recorder:
+    """Records one source into a log.
+
+    Args:
+        log: whose last segment has the source and its last line.
+        open_run: returns the run of a name.
+        run: name of the runs, to which the number of the segment is added.
+        source: names the records; empty for a stream, which cannot be read again.
+        notify: prints a sentence.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        log: LogWriter,
+        open_run: Callable[[str], Run],
+        run: str,
+        source: str,
+        notify: Callable[[str], None],
+        gap_s: float,
+    ) -> None:
+        assert network.file is not None
+        self._network, self._log, self._open_run, self._notify = network, log, open_run, notify
+        self._junctions = network.file.junctions
+        self._name, self._source, self._gap_s = run, source, gap_s
+        self._segment = log.tail.segment.segment if log.tail else 0
+        continues = log.tail is not None and source and log.tail.segment.source == source
+        self._done = log.tail.line if continues and log.tail else 0
+        self._sizes: deque[int] = deque([SHORT_RECORDS] * SHORT_SEGMENTS, SHORT_SEGMENTS)
+        self._counts = dict.fromkeys(Recorded._fields, 0)
+        self._away = False
+
+    @property
+    def recorded(self) -> Recorded:
+        return Recorded(**self._counts)
+
+    def record(self, lines: Lines) -> None:
+        """Record lines until they end.
+
+        Raises:
+            ShadowError: the gateway refuses, or a source that can be read again meets a gateway
+                that does not answer; or the records have no order.
+            ShadowLogError: the log cannot be written.
+        """
+        clock = Clock(self._gap_s)
+        for line, record in lines:
+            if line <= self._done:
+                continue
+            if isinstance(record, Malformed):
+                self._skip(line, record)
+                continue
+            jump = clock.jump(record.time)
+            if jump and self._counts["segments"]:
+                self._notify(f"Line {line}: {jump}. Segment {self._segment + 1} begins.")
+            if jump or not self._counts["segments"]:
+                self._begin(line, jump)
+            self._log.append(self._entry(line, record))
+            self._counts["records"] += 1
+            self._sizes[-1] += 1
+
+    def _begin(self, line: int, jump: str) -> None:
+        if sum(self._sizes) < SHORT_RECORDS:
+            raise ShadowError(
+                f"Line {line}: the records are not in the order of their times. Sort them by time,"
+                " or raise --gap"
+            )
+        reason = jump or ("continued" if self._segment else "start")
+        self._segment += 1
+        name = f"{self._name}-{self._segment}"
+        self._run = self._open_run(name)
+        self._lamps = {each.id: Lamps(each) for each in self._junctions}
+        self._sizes.append(0)
+        self._log.append(
+            Segment(
+                segment=self._segment,
+                reason=reason,
+                network=self._network.digest,
+                run=name,
+                source=self._source,
+                line=line - 1,
+            )
+        )
+        self._counts["segments"] += 1
+
+    def _skip(self, line: int, malformed: Malformed) -> None:
+        self._counts["malformed"] += 1
+        if self._counts["malformed"] <= MAX_SENTENCES:
+            self._notify(f"Line {line} is skipped: {malformed.reason}.")
+        if self._counts["malformed"] == MAX_SENTENCES:
+            self._notify("Further lines that are skipped are only counted.")
+
+    def _entry(self, line: int, record: Record) -> Entry:
+        self._lamps[record.junction].see(record)
+        entry = Entry.model_construct(**dict(record), line=line)
+        if record.observation is None:
+            return entry
+        shown = self._lamps[record.junction].shown(record)
+        self._counts["decisions"] += 1
+        recommended, answer = self._ask(line, record, Shown(*shown))
+        self._counts["recommended"] += recommended is not None
+        return entry.model_copy(update={"recommended": recommended, "answer": answer})
+
+    def _ask(self, line: int, record: Record, shown: Shown) -> tuple[int | None, str]:
+        """Return the phase that the policy asks for, and ``policy`` or why there is none."""
+        observation = record.observation or ()
+        try:
+            decision = self._run.act(record.junction, observation, shown=shown)
+        except RefusedError as error:
+            raise ShadowError(f"Line {line}: the gateway refuses the request: {error}") from error
+        except UnavailableError as error:
+            reason = f"the gateway did not answer: {error}"
+            if self._source:
+                raise ShadowError(
+                    f"Line {line}: {reason}. Repeat the command to continue"
+                ) from error
+            if not self._away:
+                self._notify(f"Line {line}: {reason}. Records are logged without recommendations.")
+            self._away = True
+            return None, "the gateway did not answer"
+        self._away = False
+        if decision.is_fallback:
+            return None, decision.status
+        asked = decision.action if decision.safety is None else decision.safety.asked
+        return asked, POLICY

@@ -1,0 +1,121 @@
+"""Simulated detectors report what passes them, and observations follow from their readings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libsumo
+import numpy as np
+import pytest
+
+from models.networks.form import NetworkFile
+from models.simulation.controllers import CONTROLS, run
+from models.simulation.environment import Environment
+from models.simulation.layouts import FILE, LAYOUTS, with_detectors
+from models.simulation.loops import Loops
+from models.simulation.scenario import Scenario
+from models.simulation.signal import Signal
+from tests.sim.towns import Town
+
+PHASE_DECISIONS = 4
+APPROACH = "left0A0_0", "left0A0_1"
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+    return Town(tmp_path_factory.mktemp("town"))
+
+
+class Watched(Loops):
+    """Adds up what the loops count, beside the vehicles that cross the stop lines of APPROACH."""
+
+    def __init__(self, network: NetworkFile) -> None:
+        super().__init__(network)
+        self.totals: Counter[tuple[str, str]] = Counter()
+        self.crossed = 0
+        self.before: set[str] = set()
+
+    def look(self) -> None:
+        super().look()
+        here = {
+            vehicle for lane in APPROACH for vehicle in libsumo.lane.getLastStepVehicleIDs(lane)
+        }
+        self.crossed += len(self.before - here)
+        self.before = here
+
+    def measure(self, signals: Mapping[str, Signal], interval_s: float) -> None:
+        self.totals.update(self._counts)
+        for covered_s in self._covered_s.values():
+            assert 0 <= covered_s <= interval_s + 1e-6
+        super().measure(signals, interval_s)
+
+    def counted(self, kind: str) -> int:
+        """Return what the detectors of a kind counted on APPROACH."""
+        return sum(
+            n
+            for (_, detector), n in self.totals.items()
+            if detector.startswith("left0A0_") and detector.endswith(kind)
+        )
+
+
+def drive(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    """Simulate the scenario with phases that alternate; return what its loops saw."""
+    monkeypatch.setattr("models.simulation.environment.Loops", Watched)
+    with Environment(scenario) as environment:
+        environment.reset(1)
+        for decision in range(scenario.n_decisions):
+            phase = decision // PHASE_DECISIONS % 2
+            environment.step(dict.fromkeys(environment.phases, phase))
+        loops = environment._loops
+        assert isinstance(loops, Watched)
+        return loops
+
+
+@pytest.mark.parametrize("layout", ["lanes", "approaches"])
+def test_counts_are_those_of_the_vehicles_that_pass(town, layout, monkeypatch):
+    loops = drive(with_detectors(town.scenario, layout), monkeypatch)
+    assert loops.crossed > 40
+    assert loops.counted("stop_line") == pytest.approx(loops.crossed, abs=1)
+    still_wait = 8
+    assert 0 <= loops.counted("advance") - loops.crossed <= still_wait
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_queues_are_estimated_from_the_readings(town, layout):
+    scenario = with_detectors(town.scenario, layout)
+    seen, known = [], []
+    with Environment(scenario) as environment:
+        observations = environment.reset(1)
+        for decision in range(scenario.n_decisions):
+            phase = decision // PHASE_DECISIONS % 2
+            observations = environment.step(dict.fromkeys(environment.phases, phase))
+            true = environment.true_observations()
+            for name, observed in observations.items():
+                assert all(0 <= value <= 1 for value in observed)
+                seen += list(observed[3:])
+                known += list(true[name][3:])
+    assert sum(known) > 10
+    assert np.corrcoef(seen, known)[0, 1] > 0.7
+
+
+def test_a_step_of_half_a_second_is_measured_as_well(town, tmp_path, monkeypatch):
+    config = tmp_path / "town.sumocfg"
+    config.write_text('<configuration><step-length value="0.5"/></configuration>')
+    scenario = with_detectors(replace(town.scenario, config=config), "stop-line")
+    loops = drive(scenario, monkeypatch)
+    # a vehicle that changes lane on the loops is counted by both, as it is on a road
+    assert 0 <= loops.counted("stop_line") - loops.crossed <= 3
+
+
+def test_detectors_of_the_network_file_are_simulated_and_controllers_decide_by_them(town):
+    laid_out = with_detectors(town.scenario, "lanes")
+    declared = replace(laid_out, detectors=False)
+    from_file = with_detectors(declared, FILE)
+    assert from_file == laid_out
+    known, seen = (
+        run(each, 1, CONTROLS["max pressure"](each)).time_loss_s for each in (declared, from_file)
+    )
+    assert known != seen
+    assert seen < 2 * known

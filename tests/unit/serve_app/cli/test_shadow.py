@@ -1,0 +1,190 @@
+"""``greenwave shadow`` as an operator types it, against a gateway that is a small HTTP server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from models.shadow.records import Record
+from tests.unit.models.shadow.street import (
+    HARBOUR_FILE,
+    PIER,
+    cycles,
+    decision,
+    lamps,
+    loop,
+)
+
+TOKEN = "token-of-a-service-account"
+NETWORK = ("--network", str(HARBOUR_FILE))
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Recommends phase 1 to clients with the token."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[tuple[str, str]]] = []  # path and run
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append((self.path, self.headers["x-simulation-run"]))
+        answer = {
+            "junctionId": body["junctionId"],
+            "predictedAction": 1,
+            "signalState": "YELLOW",
+            "timestamp": 1,
+            "status": "success",
+        }
+        allowed = self.headers["authorization"] == f"Bearer {TOKEN}"
+        content = json.dumps(answer if allowed else {"message": "Token is not valid"}).encode()
+        self.send_response(200 if allowed else 401)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Gateway.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def token(tmp_path) -> str:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    return str(tmp_path / "token")
+
+
+def as_lines(records: list[Record]) -> str:
+    return "".join(f"{each.model_dump_json(exclude_none=True)}\n" for each in records)
+
+
+RECORDS = [*cycles(1), *(decision(65 + 5 * at, 0) for at in range(5)), loop(90, "pier_n_0")]
+
+
+def test_a_stream_is_recorded_reported_and_exported(greenwave, url, token, tmp_path):
+    log = str(tmp_path / "shadow.jsonl")
+    to = (*NETWORK, "--url", url, "--token-file", token, "--run", "trial")
+    recorded = greenwave("shadow", "record", log, *to, typed=as_lines(RECORDS) + "{\n")
+    assert recorded.code == 0, recorded.text
+    assert recorded.lines == [
+        "Line 13 is skipped: Invalid JSON: EOF while parsing an object at line 2 column 0.",
+        f"{log}: 12 records in 1 segments, 5 recommendations for 5 decisions;"
+        " 1 lines were skipped.",
+    ]
+    assert set(Gateway.asked) == {("/api/traffic/action", "trial-1")}
+
+    reported = greenwave("shadow", "report", log, *NETWORK)
+    assert reported.code == 0, reported.text
+    assert "at 0.0% of the 4 decisions at which it could change." in reported.out
+    assert f"{PIER}      0           1       4" in reported.out
+
+    page = tmp_path / "page.html"
+    assert greenwave("shadow", "report", log, *NETWORK, "--output", str(page)).code == 0
+    assert page.read_text().startswith("<!doctype html>")
+
+    exported = greenwave("shadow", "events", log, *NETWORK, "--output", str(tmp_path / "events"))
+    assert exported.code == 0, exported.text
+    assert "events.csv; detectors.csv and phases.csv" in exported.err
+
+
+def test_a_csv_continues_where_it_was_left(greenwave, url, token, tmp_path):
+    log, table = tmp_path / "shadow.jsonl", tmp_path / "day.csv"
+    rows = [f"{1000 + 5 * at},pier,1 0 1 6 0 3\n" for at in range(6)]
+    head = "time,junction,observation\n"
+    call = ("shadow", "record", str(log), *NETWORK, "--url", url, "--token-file", token)
+    for part in (rows[:4], rows):
+        table.write_text(head + "".join(part))
+        assert greenwave(*call, "--records", str(table), "--vehicle-counts").code == 0
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["line"] for each in entries if "time" in each] == [2, 3, 4, 5, 6, 7]
+    assert entries[1]["observation"] == [1, 0, 1, 0.25, 0, 0.25]
+
+
+def test_a_full_disk_is_one_sentence(greenwave, url, token):
+    to = (*NETWORK, "--url", url, "--token-file", token)
+    recorded = greenwave("shadow", "record", "/dev/full", *to, typed=as_lines(RECORDS))
+    assert recorded.code == 1
+    assert recorded.lines[-1] == (
+        "/dev/full cannot be written: No space left on device. It ends with a whole record;"
+        " free space, and repeat the command to continue."
+    )
+    assert "Traceback" not in recorded.text
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--run", "default"), "--run must not be 'default', which controllers use"),
+        (("--run", "a b"), "--run must not be 'default'"),
+        (("--gap", "0"), "--gap and --max-bytes must be above 0."),
+        (("--records", "no.jsonl"), "no.jsonl: No such file or directory"),
+        (("--network", "no.json"), "no.json: cannot be read: No such file or directory."),
+    ],
+)
+def test_wrong_options_are_a_sentence(greenwave, url, token, tmp_path, options, reason):
+    call = ("shadow", "record", str(tmp_path / "log"), *NETWORK, "--token-file", token)
+    refused = greenwave(*call, *options)
+    assert refused.code == 1
+    assert reason in refused.err
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_wrong_token_is_a_sentence_with_the_line(greenwave, url, tmp_path):
+    (tmp_path / "wrong").write_text("another")
+    to = (*NETWORK, "--url", url, "--token-file", str(tmp_path / "wrong"))
+    call = ("shadow", "record", str(tmp_path / "log"), *to)
+    refused = greenwave(*call, typed=as_lines(RECORDS))
+    assert refused.code == 1
+    assert "Line 7: the gateway refuses the request: " in refused.err
+
+
+def test_no_record_at_all_is_a_failure(greenwave, url, token, tmp_path):
+    to = (*NETWORK, "--url", url, "--token-file", token)
+    refused = greenwave("shadow", "record", str(tmp_path / "log"), *to, typed="a\nb\n")
+    assert refused.code == 1
+    assert refused.lines[-1] == "No line was a record."
+    empty = greenwave("shadow", "report", str(tmp_path / "log"), *NETWORK)
+    assert empty.err.strip() == f"{tmp_path / 'log'} has no records."
+
+
+def test_a_report_needs_both_files_for_the_estimate(greenwave, tmp_path):
+    refused = greenwave("shadow", "report", "log", *NETWORK, "--net", "a.net.xml")
+    assert refused.err.strip() == "The estimate needs both --net and --policy."
+
+
+def test_events_need_states_and_a_known_zone(greenwave, tmp_path):
+    records = tmp_path / "records.jsonl"
+    records.write_text(as_lines([decision(0, 0)]))
+    call = ("shadow", "events", str(records), *NETWORK, "--output", str(tmp_path / "out"))
+    assert greenwave(*call).err.startswith("no record has the state of the lamps")
+    assert "there is no zone Mars" in greenwave(*call, "--time-zone", "Mars").err
+    assert not (tmp_path / "out").exists()
+
+
+def test_events_of_records_that_no_log_has(greenwave, tmp_path):
+    records = tmp_path / "records.jsonl"
+    records.write_text(as_lines([lamps(0, "GGrr"), lamps(9, "yyrr"), lamps(12, "rrGG")]))
+    folder = tmp_path / "out"
+    assert greenwave("shadow", "events", str(records), *NETWORK, "--output", str(folder)).code == 0
+    rows = Path(folder, "events.csv").read_text().splitlines()
+    assert rows == [
+        "TimeStamp,DeviceId,EventId,Parameter",
+        "2001-09-09 02:00:12.000,1,0,2",
+        "2001-09-09 02:00:12.000,1,1,2",
+    ]
