@@ -28,18 +28,18 @@ class StepReceipts(NamedTuple):
         return tuple.__new__(Receipt, values)  # in half the time of its constructor
 
 
-_NO_RECEIPTS = StepReceipts((), (), (), ())
+class ReceiptCache(dict[str | None, Receipt | tuple[StepReceipts, int]]):
+    """The newest receipts of one state by idempotency key, in the order of their steps.
 
-
-class ReceiptCache(dict[str | None, tuple[StepReceipts, int]]):
-    """The newest receipts of one state by idempotency key, in the order of their steps."""
+    Until it is sent in a commit, a receipt is a row of its batch, which costs less to note. Then it
+    stands alone: a state must not keep thousands of rows of others in memory.
+    """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, receipts: Receipts) -> ReceiptCache:
-        columns = StepReceipts(*zip(*receipts, strict=True)) if receipts else _NO_RECEIPTS
-        return cls({each.request_id: (columns, row) for row, each in enumerate(receipts)})
+        return cls({each.request_id: each for each in receipts})
 
     def find(self, request_id: str, fingerprint: str) -> Receipt | None:
         """Return the receipt of a request that has stepped already.
@@ -52,23 +52,30 @@ class ReceiptCache(dict[str | None, tuple[StepReceipts, int]]):
         entry = self.get(request_id)
         if entry is None:
             return None
-        receipt = entry[0].row(entry[1])
+        receipt = _receipt(entry)
         known = receipt.fingerprint
         if known != fingerprint and len(known) == len(fingerprint):
             raise KeyReusedError
         return receipt
 
     def all(self) -> Receipts:
-        return tuple(columns.row(row) for columns, row in self.values())
+        return tuple(map(_receipt, self.values()))
 
     def since(self, step: int) -> Receipts:
-        """Return the receipts of later steps."""
+        """Return the receipts of later steps, for a commit."""
         later: list[Receipt] = []
-        for columns, row in reversed(self.values()):
-            if columns.steps[row] <= step:
+        for entry in reversed(self.values()):
+            receipt = _receipt(entry)
+            if receipt.step <= step:
                 break
-            later.append(columns.row(row))
+            later.append(receipt)
+        for receipt in later:
+            self[receipt.request_id] = receipt
         return tuple(reversed(later))
+
+
+def _receipt(entry: Receipt | tuple[StepReceipts, int]) -> Receipt:
+    return entry if isinstance(entry, Receipt) else entry[0].row(entry[1])
 
 
 def note(caches: Iterable[ReceiptCache], receipts: StepReceipts) -> None:

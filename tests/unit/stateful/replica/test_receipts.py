@@ -63,3 +63,11 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     assert commit_of(batch).receipts == {key: (receipt(2),)}
     held.acknowledge(batch.rows, [2])
     assert commit_of(batch).receipts == {}
+
+
+def test_a_receipt_that_was_sent_in_a_commit_keeps_no_other_of_its_batch():
+    cache = ReceiptCache()
+    note([cache], columns_of(*map(receipt, range(1, 100))))
+    assert cache.since(0) == (receipt(1),)
+    assert list(cache.values()) == [receipt(1)]
+    assert cache.find("key-1", "print") == receipt(1)
