@@ -20,6 +20,7 @@ from deployments.inference.shadow import Shadow
 from deployments.inference.telemetry import StepCounts, WatchedSteps
 from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
+from deployments.stateful.protocol import Key
 from deployments.stateful.replica.batcher import Batcher, SteppedBatch
 from deployments.stateful.replica.engine import StatefulEngine
 from models.networks.network import Network
@@ -184,14 +185,14 @@ class Policies:
         return self._variant_of(run).batcher
 
     def batchers_of(
-        self, runs: Sequence[str], rows: Sequence[int]
+        self, keys: Sequence[Key], rows: Sequence[int]
     ) -> Iterable[tuple[Batcher, Sequence[int]]]:
-        """Divide rows among the batchers of the policies that answer their runs."""
+        """Divide rows among the batchers of the policies that answer the runs of their keys."""
         if self.canary is None:
             return [(self.primary.batcher, rows)]
         divided: defaultdict[Batcher, list[int]] = defaultdict(list)
         for row in rows:
-            divided[self.batcher_of(runs[row])].append(row)
+            divided[self.batcher_of(keys[row].run)].append(row)
         return divided.items()
 
     def states_of(self, run: str) -> str:

@@ -10,14 +10,15 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deployments.stateful.protocol import Key, Output, StateError
-from deployments.stateful.replica.held_states import Array
+from deployments.stateful.replica.slab import Array
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
@@ -25,6 +26,8 @@ from models.policy.step import Floats, PolicyStep, Step
 from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have; JSON has no -inf
+
+_DIGITS = 32  # of the digest of a row in a batch
 
 Observed = tuple[int, Sequence[float] | Floats, bool]
 """The input of one step: a junction's agent index, at most ``max_obs`` finite values, and whether
@@ -219,11 +222,19 @@ def fingerprint_of(obs: list[float]) -> str:
 def fingerprints_of(observations: Floats) -> list[str]:
     """Return digests of B observations (B, n), the same with and without zeros at the end.
 
-    A repeated step may be in a batch that is padded to another width.
+    A repeated step may be in a batch that is padded to another width. The digest is a multilinear
+    hash (Carter and Wegman, "Universal classes of hash functions", 1979) with multipliers from
+    SplitMix64 (Steele, Lea and Flood, 2014): it has to find mistakes, not attacks.
     """
-    packed, size = observations.tobytes(), observations.itemsize * observations.shape[1]
-    digest = partial(hashlib.blake2b, digest_size=8)
-    return [
-        digest(packed[row * size : (row + 1) * size].rstrip(b"\0")).hexdigest()
-        for row in range(len(observations))
-    ]
+    bits = np.ascontiguousarray(observations, np.float32).view(np.uint32).astype(np.uint64)
+    packed = (bits @ _multipliers(bits.shape[1])).byteswap().tobytes().hex()
+    return [packed[at : at + _DIGITS] for at in range(0, len(packed), _DIGITS)]
+
+
+@lru_cache
+def _multipliers(n: int) -> NDArray[np.uint64]:
+    """Return odd numbers (n, 2), the same in every process, and of a smaller n the first ones."""
+    state = np.arange(1, 2 * n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    return ((state ^ (state >> np.uint64(31))) | np.uint64(1)).reshape(n, 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count, repeat
 from typing import Any, TypeVar
 
@@ -42,8 +43,9 @@ from deployments.inference.service import (
     request_id_of,
     run_of,
 )
-from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.protocol import MAX_RECEIPTS, Key
 from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.rows import Keys
 from models.networks.network import Junction, lane_names
 from models.signals.diagnosis import failed_lanes
 
@@ -108,7 +110,8 @@ class Routes:
                 valid.append(self._checked(item, key, keyed))
             except InferenceError as error:
                 refused[row] = error
-        results = iter(await self._service.predict_many(_steps_of(run, valid)))
+        made = await self._service.predict_many(_steps_of(run, valid))
+        results = map(made.row, count())
         items = [
             self._item(item, refused[row] if row in refused else next(results))
             for row, item in enumerate(request.items)
@@ -170,12 +173,16 @@ def _steps_of(run: str, items: Sequence[tuple[BatchItem, Junction, str | None]])
     keys = [key for _, _, key in items]
     has_keys = any(key is not None for key in keys)
     return Steps(
-        [run] * len(items),
-        [junction.id for _, junction, _ in items],
+        _keys_of(run, tuple(junction.id for _, junction, _ in items)),
         ObservedRows([junction.agent_index for _, junction, _ in items], observations),
         keys if has_keys else None,
         list(map(fingerprint_of, observations)) if has_keys else (),
     )
+
+
+@lru_cache(maxsize=1024)  # most clients send the same junctions in all of their calls
+def _keys_of(run: str, junctions: tuple[str, ...]) -> Keys:
+    return Keys(Key(run, junction) for junction in junctions)
 
 
 def _item_keys(batch_key: str | None) -> Iterator[str | None]:

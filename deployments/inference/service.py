@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
@@ -25,11 +25,11 @@ from deployments.inference.policies import Policies
 from deployments.inference.policy_model import ObservedRows, fingerprint_of, state_width
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
-from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, made
+from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
 from deployments.stateful.replica.batcher import LONGEST_TURN_S
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import RowOutcomes, Rows
+from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
@@ -40,25 +40,43 @@ _RESET_TIMEOUT_S = 10.0
 Result = StepResult | InferenceError
 """The outcome of one step: its output is as in :class:`.policy_model.Decisions`."""
 
-_CHUNK = 128  # rows of a batched step: with more, the weights and the rows do not share a cache
+_CHUNK = 512  # rows of a batched step: more would keep others from their turns for too long
 
 
 class Steps(NamedTuple):
     """The steps that one call asks for, as columns of B rows.
 
     Attributes:
+        keys: in the default namespace.
         inputs: whose observations have at most ``max_obs`` finite values.
         request_ids: idempotency keys; None where no row has one.
         fingerprints: digests of the observations, if there are idempotency keys.
         continues: whether a step fails unless its state has made one before.
     """
 
-    runs: Sequence[str]
-    junctions: Sequence[str]
+    keys: Keys
     inputs: ObservedRows
     request_ids: Sequence[str | None] | None = None
     fingerprints: Sequence[str] = ()
     continues: bool = False
+
+
+class Predictions(NamedTuple):
+    """The outcomes of several steps, as columns of B rows.
+
+    Attributes:
+        outputs: as in :class:`.policy_model.Decisions`; None of a row that has failed.
+        errors: by row.
+    """
+
+    outputs: Sequence[Any]
+    steps: Sequence[int]
+    errors: Mapping[int, InferenceError]
+
+    def row(self, row: int) -> Result:
+        if row in self.errors:
+            return self.errors[row]
+        return StepResult(self.outputs[row], self.steps[row])
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -150,33 +168,36 @@ class InferenceService:
             raise TooManyValuesError(len(obs), self.network)
         return junction
 
-    async def predict_many(self, steps: Steps) -> list[Result]:
+    async def predict_many(self, steps: Steps) -> Predictions:
         """Make several steps, those of one state in their order."""
+        n_rows = len(steps.keys)
         if not self.policies.loaded:
-            return [ModelNotLoadedError()] * len(steps.runs)
+            failed = dict.fromkeys(range(n_rows), ModelNotLoadedError())
+            return Predictions([None] * n_rows, [0] * n_rows, failed)
         rows = Rows(
-            list(made(Key, steps.runs, steps.junctions)),
+            steps.keys,
             steps.inputs,
             SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
             steps.request_ids,
             steps.fingerprints,
             steps.continues,
         )
-        outcomes = RowOutcomes(len(rows.keys))
+        outcomes = RowOutcomes(n_rows)
         try:
             until = time.perf_counter() + LONGEST_TURN_S
             for at in range(0, len(rows.keys), _CHUNK):
                 chunk = range(at, min(at + _CHUNK, len(rows.keys)))
-                for batcher, numbers in self.policies.batchers_of(steps.runs, chunk):
+                for batcher, numbers in self.policies.batchers_of(steps.keys, chunk):
                     batcher.submit_rows(rows, numbers, outcomes)
                 if time.perf_counter() > until:  # others must not wait for the whole batch
                     await asyncio.sleep(0)
                     until = time.perf_counter() + LONGEST_TURN_S
-            results = await outcomes.all()
+            made = await outcomes.all()
         except BaseException:
             outcomes.cancel()
             raise
-        return [each if isinstance(each, StepResult) else refusal_of(each) for each in results]
+        errors = {row: refusal_of(error) for row, error in made.errors.items()}
+        return Predictions(made.outputs, made.steps, errors)
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.

@@ -122,7 +122,7 @@ class WatchedSteps:
             run, agent = key.run, agents[row]
             active[run] += 1
             if run in wanted and agent < MAX_DRAWN:
-                step = batch.held[row].version.step
+                step = batch.steps[row]
                 self._recent[run, agent].append(_Watched(time.time(), batch, row, step, namespace))
         if len(active) > _FULL:  # other runs appear again with their next step
             self._active = Counter(dict(active.most_common(MAX_RUNS)))

@@ -37,6 +37,8 @@ from models.policy.inputs import InputLayout
 
 Floats = NDArray[np.float32]
 
+_MAX_ROWS = 128  # of one step: with more, the weights and the rows do not share a cache
+
 # Arrays without axes: beside them an operation takes the short way for operands of equal shape.
 _ZERO, _ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
@@ -104,6 +106,10 @@ class PolicyStep:
             hidden: (B, 128) hidden states before the step.
             unavailable: (B, n_actions) True for actions that the row's junction does not have.
         """
+        if len(inputs) > _MAX_ROWS:
+            parts = [slice(at, at + _MAX_ROWS) for at in range(0, len(inputs), _MAX_ROWS)]
+            steps = [self(inputs[rows], hidden[rows], unavailable[rows]) for rows in parts]
+            return Step(*map(np.concatenate, zip(*steps, strict=True)))
         features = np.dot(inputs, self._fc1) if self._agents is None else self._look_up(inputs)
         np.maximum(features, _ZERO, out=features)
         new_hidden = self._gru(features, hidden)

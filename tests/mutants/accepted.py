@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-_HELD = "deployments.stateful.replica.held_states"
 _EVICTION = "deployments.stateful.authority.eviction"
 
 ACCEPTED: dict[str, str] = {
-    f"{_HELD}:HeldState.acknowledge: False for `not self.pending`": "a shortcut of the hot path",
     f"{_EVICTION}:Eviction.take_all: once"
     " `for run in dict.fromkeys((record.key.run for record in more)): …`": (
         "the loop around it takes the other runs, one after the other"

@@ -163,18 +163,18 @@ WRITTEN = [
     ),
     Mutant(
         "receipts do not move with the state",
-        f"{REPLICA}.held_states:HeldStates.grant",
-        swap("ReceiptCache(grant.receipts)", "ReceiptCache()"),
+        f"{REPLICA}.held_state:HeldState.grant",
+        swap("ReceiptCache.of(grant.receipts)", "ReceiptCache()"),
     ),
     Mutant(
         "a claim leaves the receipts out",
-        f"{REPLICA}.held_states:HeldState.copy",
+        f"{REPLICA}.held_state:HeldState.copy",
         swap("self.receipts.all()", "()"),
     ),
     Mutant(
         "a commit leaves the receipts out",
         f"{REPLICA}.held_states:commit_of",
-        swap("each.receipts.since(each.committed)", "()"),
+        swap("state.receipts.since(step)", "()"),
     ),
     # Policies
     Mutant(

@@ -10,6 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from deployments.inference.errors import InferenceError
 
 HEADER_LENGTH = b"inference-header-content-length"
 MAX_TENSORS = 16
+_LONGEST_KEPT = 256 << 10
 
 _LENGTH = struct.Struct("<I")
 _TYPES: dict[str, np.dtype[Any]] = {
@@ -32,8 +34,9 @@ _TYPES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
-Values = NDArray[Any] | list[bytes]
-"""The elements of a tensor in one dimension; bytes for the data type BYTES."""
+Values = NDArray[Any] | Sequence[bytes]
+"""The elements of a tensor in one dimension; bytes for the data type BYTES. They cannot change
+where they are a tuple, which is the same for the same bytes."""
 
 Outputs = Mapping[str, NDArray[Any] | list[bytes]]
 
@@ -193,15 +196,21 @@ def _from_bytes(part: InputTensor, data: memoryview) -> Values:
                 f"{part.name!r} has {len(data)} bytes, which is not a multiple of {dtype.itemsize}"
             )
         return np.frombuffer(data, dtype)
-    raw, values, at, end = data.tobytes(), [], 0, len(data)
-    read = _LENGTH.unpack_from
+    read = _strings_of if len(data) <= _LONGEST_KEPT else _strings_of.__wrapped__
+    strings = read(data.tobytes())
+    if strings is None:
+        raise InvalidTensorError(f"The bytes of {part.name!r} are cut short")
+    return strings
+
+
+@lru_cache(maxsize=32)  # a simulation has the same names in all of its calls
+def _strings_of(raw: bytes) -> tuple[bytes, ...] | None:
+    values, at, end, read = list[bytes](), 0, len(raw), _LENGTH.unpack_from
     while at + 4 <= end:
         begin = at + 4
         at = begin + read(raw, at)[0]
         values.append(raw[begin:at])
-    if at != end:
-        raise InvalidTensorError(f"The bytes of {part.name!r} are cut short")
-    return values
+    return tuple(values) if at == end else None
 
 
 def _dtype(part: InputTensor) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
@@ -32,8 +32,7 @@ from deployments.inference.open_inference.messages import (
     render_response,
 )
 from deployments.inference.open_inference.steps import INPUTS, Reader
-from deployments.inference.service import InferenceService, Result, request_id_of, run_of
-from deployments.stateful.replica.queues import StepResult
+from deployments.inference.service import InferenceService, Predictions, request_id_of, run_of
 
 MODEL, VERSION = "policy", "1"
 OUTPUTS = {
@@ -155,26 +154,27 @@ class OpenInference:
         await asyncio.gather(*map(reset, runs))
 
 
-def _outputs(request: InferRequest, results: Sequence[Result], n_actions: int) -> Outputs:
+def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Outputs:
     """Return the outputs by name; logits only on request, as they cost more than the others."""
     asked = {each.name for each in request.outputs or ()}
-    failures = [(row, each) for row, each in enumerate(results) if isinstance(each, InferenceError)]
-    if failures and asked and "status" not in asked:
-        raise FailedRowError(*failures[0])
-    nothing = StepResult((-1, 0.0, "", *[0.0] * n_actions), -1)
-    steps = [each if isinstance(each, StepResult) else nothing for each in results]
-    status, codes = np.full(len(results), 200, np.int32), [b""] * len(results)
-    for row, error in failures:
-        status[row], codes[row] = error.status, (error.code or "").encode()
+    if results.errors and asked and "status" not in asked:
+        raise FailedRowError(*min(results.errors.items()))
+    status, codes = np.full(len(results.steps), 200, np.int32), [b""] * len(results.steps)
+    made, steps = results.outputs, np.array(results.steps, np.int64)
+    if results.errors:
+        nothing = (-1, 0.0, "", *[0.0] * n_actions)
+        made = [nothing if each is None else each for each in made]
+        for row, error in results.errors.items():
+            status[row], codes[row], steps[row] = error.status, (error.code or "").encode(), -1
     outputs: dict[str, NDArray[Any] | list[bytes]] = {
-        "action": np.array([output[0] for output, _ in steps], np.int32),
-        "confidence": np.array([output[1] for output, _ in steps], np.float32),
-        "step": np.array([step for _, step in steps], np.int64),
+        "action": np.array([each[0] for each in made], np.int32),
+        "confidence": np.array([each[1] for each in made], np.float32),
+        "step": steps,
         "status": status,
         "code": codes,
     }
     if "logits" in asked:
-        outputs["logits"] = np.array([output[3:] for output, _ in steps], np.float32)
+        outputs["logits"] = np.array([each[3:] for each in made], np.float32)
     return outputs
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deployments.http.messages import DEFAULT_RUN, is_name
 from deployments.inference.errors import (
@@ -18,7 +18,8 @@ from deployments.inference.errors import (
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.service import Steps, run_of
-from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.protocol import MAX_RECEIPTS, Key, made
+from deployments.stateful.replica.rows import Keys
 from models.networks.network import Network
 from models.policy.step import Floats
 
@@ -47,7 +48,7 @@ class Sequences(NamedTuple):
     @property
     def runs(self) -> list[str]:
         """Return the runs whose states are stepped, each once."""
-        return list(dict.fromkeys(self.steps.runs))
+        return list(dict.fromkeys(key.run for key in self.steps.keys))
 
 
 class Reader:
@@ -86,20 +87,17 @@ class Reader:
                 "sequence_start and sequence_end need a sequence_id, or the input 'run'"
             )
         agents = self._agents_of(inputs)
-        junctions = [self._ids[agent] for agent in agents]
-        runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
-        keys, fingerprints = None, [""]
+        keys = self._states_of(_runs_of(inputs.get("run"), sequence, run, n_rows), agents.tobytes())
+        ids, fingerprints = None, [""]
         if "request_id" in inputs or key is not None:
-            keys = _keys_of(inputs.get("request_id"), key, n_rows)
+            ids = _request_ids_of(inputs.get("request_id"), key, n_rows)
             fingerprints = fingerprints_of(observations)
-            if n_rows > MAX_RECEIPTS:
-                counts = Counter(zip(runs, junctions, strict=True))
-                if max(counts.values()) > MAX_RECEIPTS:
-                    raise TooManyKeysError()
+            if n_rows > MAX_RECEIPTS and keys.most_of_one > MAX_RECEIPTS:
+                raise TooManyKeysError()
         logits = any(each.name == "logits" for each in request.outputs or ())
-        observed = ObservedRows(agents, observations, logits)
+        observed = ObservedRows(agents.tolist(), observations, logits)
         continues = sequence is not None and not starts
-        steps = Steps(runs, junctions, observed, keys, fingerprints, continues)
+        steps = Steps(keys, observed, ids, fingerprints, continues)
         return Sequences(steps, starts, ends)
 
     def _observations(self, inputs: Mapping[str, Tensor]) -> Floats:
@@ -121,23 +119,29 @@ class Reader:
             raise InvalidTensorError(f"'observation' is not finite in row {finite.argmin()}")
         return observations
 
-    def _agents_of(self, inputs: Mapping[str, Tensor]) -> list[int]:
+    def _agents_of(self, inputs: Mapping[str, Tensor]) -> NDArray[np.integer]:
         named, indexed = inputs.get("junction"), inputs.get("agent_index")
         if (named is None) == (indexed is None):
             raise InvalidTensorError("One of the inputs 'junction' and 'agent_index' is needed")
         if indexed is not None:
-            indices = np.asarray(indexed.values)
+            indices: NDArray[np.int32] = np.asarray(indexed.values)
             if indices.min() < 0 or indices.max() >= len(self._ids):
                 raise InvalidTensorError(
                     f"An agent_index is 0 to {len(self._ids) - 1} in this network"
                 )
-            return cast("list[int]", indices.tolist())
+            return indices
         assert named is not None
         try:
-            return [self._agents[name] for name in named.values]
+            return np.array([self._agents[name] for name in named.values], np.int32)
         except KeyError as unknown:
             name = unknown.args[0].decode(errors="replace")
             raise UnknownJunctionError(name, self._network) from None
+
+    @lru_cache(maxsize=32)  # noqa: B019 - a reader lives as long as its process
+    def _states_of(self, runs: tuple[str, ...], agents: bytes) -> Keys:
+        ids = self._ids
+        junctions = [ids[agent] for agent in np.frombuffer(agents, np.int32).tolist()]
+        return Keys(made(Key, runs, junctions))
 
 
 def _check_form(name: str, tensor: Tensor, n_rows: int) -> None:
@@ -169,22 +173,29 @@ def _flag(request: InferRequest, name: str) -> bool:
     return value
 
 
-def _runs_of(named: Tensor | None, sequence: str | None, run: str | None, n_rows: int) -> list[str]:
+def _runs_of(
+    named: Tensor | None, sequence: str | None, run: str | None, n_rows: int
+) -> tuple[str, ...]:
     if named is None:
-        return [sequence or run or DEFAULT_RUN] * n_rows
+        return (sequence or run or DEFAULT_RUN,) * n_rows
     if sequence is not None:
         raise InvalidTensorError("Both sequence_id and the input 'run' name runs")
-    if isinstance(named.values, list):
-        return [_run(name) for name in named.values]
-    return list(map(str, named.values.tolist()))
+    if isinstance(named.values, np.ndarray):
+        return tuple(map(str, named.values.tolist()))
+    return _runs(tuple(named.values))
 
 
-@lru_cache(maxsize=16_384)  # a simulation has the same runs in all of its calls
+@lru_cache(maxsize=32)
+def _runs(names: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(map(_run, names))
+
+
+@lru_cache(maxsize=16_384)
 def _run(name: bytes) -> str:
     return run_of(name.decode(errors="replace"), None)
 
 
-def _keys_of(given: Tensor | None, key: str | None, n_rows: int) -> list[str]:
+def _request_ids_of(given: Tensor | None, key: str | None, n_rows: int) -> list[str]:
     if given is None:
         return [f"{key}.{row}" for row in range(n_rows)]
     keys = [each.decode(errors="replace") for each in given.values]

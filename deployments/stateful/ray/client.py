@@ -34,6 +34,7 @@ from deployments.stateful.ray.cluster import has_ended
 from deployments.stateful.ray.commit_channel import CommitChannel, encode_commit
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import InitialState, StateLeases
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.store import Store
 from deployments.trace_context import CURRENT
 from deployments.tracing.process import TracingOptions
@@ -65,7 +66,7 @@ async def connect_engine(
     app, replica = serve.get_replica_context().app_name, context.get_actor_name() or ""
     claimant = Claimant(context.get_session_name(), tag)
     layout = await admit(store, table_of(app), claimant, options, has_ended)
-    state_bytes = initial_state(Key("", "")).nbytes
+    pending, state_bytes = PendingSteps(), initial_state(Key("", "")).nbytes
     config = ActorConfig(app, options, open_store, state_bytes, writes_json())
 
     def leases(partition: Partition) -> StateLeases:
@@ -76,7 +77,9 @@ async def connect_engine(
             return actor
 
         authority = RayAuthority(find)
-        return StateLeases(authority, replica, initial_state, options, partition.generation)
+        return StateLeases(
+            authority, replica, initial_state, options, partition.generation, pending=pending
+        )
 
     return StatefulEngine([leases(partition) for partition in layout.partitions], options)
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from operator import contains
 from typing import Any, Protocol
-
-import numpy as np
 
 from deployments.log import RateLimitedLogger
 from deployments.stateful.protocol import (
@@ -24,23 +23,25 @@ from deployments.stateful.protocol import (
     Key,
     NotBegunError,
     Output,
-    Receipt,
     StateError,
     TooManyStatesError,
-    made,
 )
 from deployments.stateful.replica.engine import Model, StatefulEngine
-from deployments.stateful.replica.held_states import Array, HeldState, PendingResponse
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.queues import (
     CommitDeadlines,
+    OneResponse,
     Queues,
     Request,
     RequestBatch,
     Response,
     StepResult,
+    StepResults,
     Waiting,
 )
+from deployments.stateful.replica.receipts import StepReceipts, note
 from deployments.stateful.replica.rows import RowBatch, RowOutcomes, RowResponse, Rows
+from deployments.stateful.replica.slab import Array
 from deployments.trace_context import CURRENT, Trace, traces_of
 from deployments.tracing import process as tracing
 
@@ -68,7 +69,7 @@ class SteppedBatch:
 
     Attributes:
         keys: B of them.
-        held: B states after their steps.
+        steps: B numbers: each counts the steps of its state, this one included.
         before, after: (B, \\*shape) states, which an observer must not write into. A row of
             ``after`` whose output is an error was not kept.
         outputs: as the model returned them.
@@ -76,16 +77,11 @@ class SteppedBatch:
     """
 
     keys: Sequence[Key]
-    held: list[HeldState]
+    steps: Sequence[int]
     before: Array
     after: Array
     outputs: Sequence[Output | StateError]
     seconds: float
-
-    @property
-    def steps(self) -> list[int]:
-        """B numbers: each counts the steps of its state, this one included."""
-        return [held.version.step for held in self.held]
 
 
 class Batch(Protocol):
@@ -104,13 +100,15 @@ class Batch(Protocol):
 
     def request(self, row: int) -> Request: ...
 
-    def receipts(self, results: Sequence[StepResult]) -> Sequence[Receipt | None]: ...
+    def receipts(self, results: StepResults) -> StepReceipts | None: ...
 
-    def responses(self) -> Sequence[Response]: ...
+    def stepped(self) -> None: ...
 
     def waiting(self) -> Sequence[Waiting]: ...
 
-    def respond(self, results: Sequence[StepResult]) -> None: ...
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None: ...
+
+    def fail(self, which: Sequence[int] | None, error: Exception) -> None: ...
 
 
 class Batcher:
@@ -193,23 +191,39 @@ class Batcher:
         Args:
             numbers: of the rows to step, at most MAX_BATCH.
         """
-        keys = [rows.keys[number] for number in numbers]
-        if self._namespace:
-            keys = [key.in_namespace(self._namespace) for key in keys]
+        keys = rows.keys.take(numbers).in_namespace(self._namespace)
+        held = self._engine.select(keys)
+        if held is None or self._may_differ(rows, numbers, held):
+            numbers, held = self._admit(rows, numbers, keys, outcomes)
+        if numbers:
+            self._step_or_fail(RowBatch(rows, outcomes, numbers, held.keys), held)
+
+    def _may_differ(self, rows: Rows, numbers: Sequence[int], held: HeldBatch) -> bool:
+        """Return whether some row may have to wait, or needs no step."""
+        if self._queues.has_any and any(map(self._queues.has, held.by_key)):
+            return True
+        if rows.continues and not held.steps.all():
+            return True
+        if rows.request_ids is None:
+            return False
+        ids = [rows.request_ids[number] for number in numbers]
+        return any(map(contains, held.receipts, ids))
+
+    def _admit(
+        self, rows: Rows, numbers: Sequence[int], keys: Sequence[Key], outcomes: RowOutcomes
+    ) -> tuple[list[int], HeldBatch]:
+        """Return the rows to step now, with their states; queue or answer the others."""
         stepping: dict[Key, HeldState] = {}
         now: list[int] = []
-        may_be_answered = rows.continues or rows.request_ids is not None
         for number, key, held in zip(numbers, keys, self._engine.all_owned(keys), strict=True):
             if held is None or key in stepping or self._queues.has(key):
                 self.enqueue(rows.request(number, key, outcomes))
-            elif not may_be_answered or self._needs_step(
+            elif self._needs_step(
                 held, *rows.request_id(number), rows.continues, RowResponse(outcomes, number)
             ):
                 stepping[key] = held
                 now.append(number)
-        if now:
-            batch = RowBatch(rows, outcomes, now, list(stepping))
-            self._step_or_fail(batch, list(stepping.values()))
+        return now, self._engine.batch_of(stepping.values())
 
     def enqueue(self, request: Request) -> None:
         """Queue one step behind those of the same state."""
@@ -232,7 +246,7 @@ class Batcher:
         while self._queues.has_ready:
             requests, held = self._next_batch()
             if requests:
-                self._step_or_fail(RequestBatch(requests), held)
+                self._step_or_fail(RequestBatch(requests), self._engine.batch_of(held))
             if time.perf_counter() > until and self._queues.has_ready:
                 self._schedule()
                 return
@@ -275,65 +289,70 @@ class Batcher:
             if request_id is not None:
                 receipt = held.receipts.find(request_id, fingerprint)
             if receipt is None:
-                if continues and not held.version.step:
+                if continues and not held.step:
                     raise NotBegunError
                 return True
         except StateError as error:
             _fail(response, error)
             return False
-        result = StepResult(receipt.output, receipt.step)
+        answer = StepResults([receipt.output], [receipt.step])
         if receipt.step > held.committed and self._engine.responses_wait():
-            held.pending.append(PendingResponse(response, result))
+            self._engine.let_wait(self._engine.batch_of([held]), OneResponse(response), answer)
             self._commit_deadlines.add(response)
         else:
-            response.set_result(result)
+            response.set_result(answer.row(0))
         return False
 
-    def _step_or_fail(self, batch: Batch, held: list[HeldState]) -> None:
+    def _step_or_fail(self, batch: Batch, held: HeldBatch) -> None:
         try:
             with self._covering(batch):
                 self._step(batch, held)
         except Exception as error:  # a defect; no request may hang because of it
-            for response in batch.responses():
-                _fail(response, error)
+            batch.fail(None, error)
 
-    def _step(self, batch: Batch, held: list[HeldState]) -> None:
+    def _step(self, batch: Batch, held: HeldBatch) -> None:
         model = self._model()
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
         started = time.perf_counter()
-        states = [each.state for each in held]
-        before = np.concatenate(states).reshape(len(states), *states[0].shape)
+        before = held.gather()
         outputs, after = model.step(batch.inputs, before)
-        self._settle(batch, held, outputs, after)
+        keys, steps = batch.keys, (held.steps + 1).tolist()
+        self._settle(batch, held, outputs, after, steps)
         if self.on_step is not None:
             seconds = time.perf_counter() - started
-            self.on_step(SteppedBatch(batch.keys, held, before, after, outputs, seconds))
+            self.on_step(SteppedBatch(keys, steps, before, after, outputs, seconds))
 
     def _settle(
         self,
         batch: Batch,
-        held: list[HeldState],
+        held: HeldBatch,
         outputs: Sequence[Output | StateError],
         after: Array,
+        steps: Sequence[int],
     ) -> None:
         waits = self._engine.responses_wait()  # invariant 9
         refused = [row for row, output in enumerate(outputs) if isinstance(output, StateError)]
         if refused:
             self._refuse_steps(batch, outputs, refused)
             kept = [row for row, output in enumerate(outputs) if not isinstance(output, StateError)]
-            batch, held = batch.take(kept), [held[row] for row in kept]
+            if not kept:
+                return
+            batch, held = batch.take(kept), held.part(kept)
             outputs, after = [outputs[row] for row in kept], after[kept]
-        steps = [each.version.step + 1 for each in held]
-        results = list(made(StepResult, outputs, steps))
-        self._engine.advance(held, after, batch.receipts(results))
+            steps = [steps[row] for row in kept]
+        results = StepResults(outputs, steps)  # type: ignore[arg-type]  # no output is refused
+        receipts = batch.receipts(results)
+        self._engine.advance(held, after)
+        if receipts is not None:
+            note(held.receipts, receipts)
+        batch.stepped()
         if waits:
-            for response, state, result in zip(batch.responses(), held, results, strict=True):
-                state.pending.append(PendingResponse(response, result))
+            self._engine.let_wait(held, batch, results)
             for waiting in batch.waiting():
                 self._commit_deadlines.add(waiting)
         else:
-            batch.respond(results)
+            batch.respond(None, results)
 
     def _refuse_steps(
         self, batch: Batch, outputs: Sequence[Output | StateError], refused: list[int]
@@ -343,7 +362,7 @@ class Batcher:
             request, error = batch.request(row), outputs[row]
             if self.fallback is None:
                 assert isinstance(error, StateError)
-                _fail(request.response, error)
+                batch.fail([row], error)
             else:
                 self.counts.passed_on += 1
                 self.fallback.take_over(request)

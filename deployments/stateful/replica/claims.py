@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from deployments.stateful.protocol import Claimed, ClaimPart, Key
-from deployments.stateful.replica.held_states import (
-    HeldCopy,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-    batch_of,
-    outline_of,
-)
+from deployments.stateful.replica.held_state import HeldCopy, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, batch_of, outline_of
 
 STATES_PER_PART = 1000
 NAMES_PER_PART = 5000
@@ -121,8 +115,8 @@ class Claims:
         copies = []
         for each in held:
             if isinstance(each, HeldState):
-                each.sent = each.version.step
                 copy = each.copy()
+                self._held.slab.sent[each.row] = copy.version.step
                 self._claimed.append((each, copy, as_owned))
             else:
                 copy = each
@@ -148,19 +142,20 @@ class Claims:
         """Own in the new session what was claimed and not lost, and nothing else."""
         self._counts.sessions += 1
         kept, lost = [], []
+        acknowledged: dict[int, int] = {}
         for state, copy, owned in self._claimed:
             if copy.key in self._lost:
                 lost.append(state)
                 continue
-            state.acknowledge(copy.version.step)
+            acknowledged[state.row] = copy.version.step
             if owned:
                 kept.append(state)
             else:
                 self._recent.note(copy)
-        for state in self._held.keep(kept):
-            state.fail_pending()
-        for state in lost:
-            self.lose(state)
+        self._held.pending.note_sent()
+        self._held.acknowledge(list(acknowledged), list(acknowledged.values()))
+        self._held.pending.fail(self._held.keep(kept))
+        self.lose(lost)
         self._begin()  # or states released later would stay in memory
 
     def release(self, state: HeldState) -> None:
@@ -168,11 +163,12 @@ class Claims:
         self._recent.note(state.copy())
         self._held.release(state)
 
-    def lose(self, state: HeldState) -> None:
-        """Forget a state of another replica; steps since the last commit are void."""
-        self._counts.states_refused += 1
-        state.fail_pending()
-        self._held.refuse(state)
+    def lose(self, states: Sequence[HeldState]) -> None:
+        """Forget states of another replica; steps since the last commit are void."""
+        self._counts.states_refused += len(states)
+        self._held.pending.fail(states)
+        for state in states:
+            self._held.refuse(state)
 
     def prune(self) -> None:
         self._recent.prune()

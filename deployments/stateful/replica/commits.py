@@ -6,9 +6,13 @@ import asyncio
 import math
 from collections import deque
 
-from deployments.stateful.protocol import Authority, Key, StateBatch
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.stateful.protocol import Authority, Key
 from deployments.stateful.replica.claims import Claims
-from deployments.stateful.replica.held_states import HeldState, HeldStates, LeaseCounts, commit_of
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, commit_of
 from deployments.stateful.replica.session import Session
 from deployments.trace_context import MAX_LINKED, Trace, traces_of
 from deployments.tracing import process as tracing
@@ -92,14 +96,14 @@ class Commits:
         """
         number, sent_at = self._session.number, self._session.clock()
         stepped, releasing = self._held.outgoing(STATES_PER_COMMIT)
-        if number is None or not (stepped or releasing):
+        if number is None or not (len(stepped) or releasing):
             if self._held.has_outgoing:  # keys with nothing to send hid those with a step
                 self._due.set()
             else:
                 self._oldest_unsent = math.inf
             return
         assert not self._sending, "invariant 5: one commit at a time"
-        batch = commit_of(stepped)
+        batch, steps = commit_of(stepped), stepped.steps
         self._sending = True
         self._oldest_sent = self._oldest_unsent
         if self._held.has_outgoing:  # more than one commit takes
@@ -124,7 +128,7 @@ class Commits:
         self._counts.states_committed += len(stepped)
         self._counts.commit_lag_s = max(0.0, self._session.clock() - self._oldest_sent)
         self._oldest_sent = math.inf
-        self._settle(stepped, releasing, batch, set(refused))
+        self._settle(stepped, steps, releasing, set(refused))
 
     def _take_traces(self) -> list[Trace]:
         traces = traces_of(self.traces)
@@ -133,16 +137,16 @@ class Commits:
 
     def _settle(
         self,
-        stepped: list[HeldState],
+        stepped: HeldBatch,
+        steps: NDArray[np.int64],
         releasing: list[HeldState],
-        batch: StateBatch,
         refused: set[Key],
     ) -> None:
-        for state, version in zip(stepped, batch.versions, strict=True):
-            if state.key in refused:
-                self._claims.lose(state)
-            else:
-                state.acknowledge(version.step)
+        if refused:
+            self._claims.lose([state for key, state in stepped.by_key.items() if key in refused])
+            kept = [row for row, key in enumerate(stepped.by_key) if key not in refused]
+            stepped, steps = stepped.part(kept), steps[kept]
+        self._held.acknowledge(stepped.rows, steps)
         for state in releasing:
             if state.key not in refused:
                 self._claims.release(state)

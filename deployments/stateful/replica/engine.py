@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Any, Protocol
 
 from deployments.stateful.layout import shard_of
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Key, Output, Receipt, RunSummary, StateError, Version
-from deployments.stateful.replica.held_states import (
-    Array,
-    HeldCopy,
-    HeldState,
-    LeaseCounts,
-    batch_of,
-)
+from deployments.stateful.protocol import Key, Output, RunSummary, StateError, Version
+from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
+from deployments.stateful.replica.held_states import LeaseCounts, batch_of
 from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.pending import Answerable
+from deployments.stateful.replica.queues import StepResults
+from deployments.stateful.replica.rows import Keys
+from deployments.stateful.replica.slab import Array
 
 
 class Model(Protocol):
@@ -46,12 +45,15 @@ class StatefulEngine:
     """The states that one replica owns, under one authority or several.
 
     Args:
-        shards: the leases under each authority, in the order of the shards.
+        shards: the leases under each authority, in the order of the shards. They share their
+            pending steps.
     """
 
     def __init__(self, shards: Sequence[StateLeases], options: StateOptions) -> None:
         self.options = options
         self._shards = shards
+        self._pending = shards[0].pending
+        self._slab = self._pending.slab
 
     def leases_of(self, key: Key) -> StateLeases:
         """Return the leases under the authority of a key."""
@@ -63,17 +65,36 @@ class StatefulEngine:
             return self._shards[0].all_owned(keys)
         return [self.leases_of(key).owned(key) for key in keys]
 
-    def advance(
-        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
-    ) -> None:
+    def select(self, keys: Keys) -> HeldBatch | None:
+        """Return the states of the keys; None unless they differ and may all be stepped now."""
+        if not all(shard.may_step for shard in self._shards):
+            return None
+        held = keys.held
+        if held is None or held.slab is not self._slab or not held.owned:
+            keys.held = held = None
+            states = [each for each in self.all_owned(keys) if each is not None]
+            if len(states) == len(keys) == len(set(states)):
+                keys.held = held = self.batch_of(states)
+        return held
+
+    def batch_of(self, states: Iterable[HeldState]) -> HeldBatch:
+        """Return different states as a batch."""
+        return HeldBatch(states, self._slab)
+
+    def advance(self, held: HeldBatch, states: Array) -> None:
         """Record a step of each of B owned states; see StateLeases."""
         if len(self._shards) == 1:
-            self._shards[0].advance(held, states, receipts)
+            self._shards[0].advance(held, states)
             return
-        for row, each in enumerate(held):
-            self.leases_of(each.key).advance(
-                (each,), states[row : row + 1], receipts[row : row + 1]
-            )
+        rows: dict[StateLeases, list[int]] = {}
+        for row, key in enumerate(held.by_key):
+            rows.setdefault(self.leases_of(key), []).append(row)
+        for leases, some in rows.items():
+            leases.advance(held.part(some), states[some])
+
+    def let_wait(self, held: HeldBatch, batch: Answerable, results: StepResults) -> None:
+        """Let responses wait until the steps of B states are committed."""
+        self._pending.add(held, batch, results)
 
     def responses_wait(self) -> bool:
         """Whether responses must wait for the commits of their steps (invariant 9)."""

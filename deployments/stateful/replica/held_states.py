@@ -6,31 +6,17 @@ Plain values: nothing here waits, and nothing calls the authority.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import compress, islice
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from deployments.stateful.protocol import (
-    Grant,
-    Key,
-    OutcomeUnknownError,
-    Receipt,
-    Receipts,
-    StaleSessionError,
-    StateBatch,
-    StateError,
-    Version,
-)
+from deployments.stateful.protocol import Grant, Key, StateBatch
+from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
-from deployments.stateful.replica.queues import Response, StepResult
-from deployments.stateful.replica.receipts import ReceiptCache
-
-Array = NDArray[Any]
-
-_NEVER = Version(0, 0)
-_NO_STATE: Array = np.empty(0, np.uint8)
+from deployments.stateful.replica.slab import Array, RowNumbers
 
 
 @dataclass
@@ -50,69 +36,6 @@ class LeaseCounts:
     commit_lag_s: float = 0.0
 
 
-class HeldCopy(NamedTuple):
-    """A state at one moment."""
-
-    key: Key
-    version: Version
-    state: Array
-    receipts: Receipts
-
-
-class PendingResponse(NamedTuple):
-    """A response that waits until its step is committed."""
-
-    response: Response
-    result: StepResult
-
-
-@dataclass(eq=False, slots=True)
-class HeldState:
-    """One state in a replica's memory. A step replaces ``state`` and never writes into it.
-
-    Attributes:
-        dirty: the newest step is in no commit yet.
-        sent: the latest step that was ever sent, and so may have been committed.
-        committed: the latest step that is known to be committed.
-        receipts: of steps whose requests had an idempotency key.
-        pending: responses, in the order of their steps.
-    """
-
-    key: Key
-    phase: Phase
-    version: Version = _NEVER
-    state: Array = field(default_factory=lambda: _NO_STATE)
-    dirty: bool = False
-    sent: int = 0
-    committed: int = 0
-    receipts: ReceiptCache = field(default_factory=ReceiptCache)
-    pending: list[PendingResponse] = field(default_factory=list)
-
-    def copy(self) -> HeldCopy:
-        return HeldCopy(self.key, self.version, self.state, self.receipts.all())
-
-    def acknowledge(self, up_to_step: int) -> None:
-        """Send the responses that waited for the commit of a step or of an earlier one."""
-        self.committed = max(self.committed, up_to_step)
-        if not self.pending:
-            return
-        due = [each for each in self.pending if each.result.step <= up_to_step]
-        self.pending = [each for each in self.pending if each.result.step > up_to_step]
-        for each in due:
-            if not each.response.done():  # a disconnected client has cancelled it
-                each.response.set_result(each.result)
-
-    def fail_pending(self) -> None:
-        """Fail the responses that wait: their steps are not, or may not be, part of the state."""
-        pending, self.pending = self.pending, []
-        for each in pending:
-            error: StateError = StaleSessionError("The hidden state was granted to another replica")
-            if each.result.step <= self.sent:
-                error = OutcomeUnknownError()
-            if not each.response.done():
-                each.response.set_exception(error)
-
-
 def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
     """Name states and their versions for a message."""
     listed = list(copies)
@@ -122,32 +45,49 @@ def outline_of(copies: Iterable[HeldCopy]) -> StateBatch:
 
 def batch_of(copies: Sequence[HeldCopy]) -> StateBatch:
     """Pack states for a message, with all of their receipts."""
-    return _pack(copies, {each.key: each.receipts for each in copies if each.receipts})
-
-
-def commit_of(stepped: Sequence[HeldState]) -> StateBatch:
-    """Pack states for a commit, with the receipts that are not committed yet."""
-    new = ((each.key, each.receipts.since(each.committed)) for each in stepped if each.receipts)
-    return _pack(stepped, {key: receipts for key, receipts in new if receipts})
-
-
-def _pack(
-    held: Sequence[HeldState] | Sequence[HeldCopy], receipts: dict[Key, Receipts]
-) -> StateBatch:
-    if not held:
+    if not copies:
         return StateBatch()
-    packed = np.concatenate([each.state for each in held]).reshape(len(held), -1).view(np.uint8)
     return StateBatch(
-        [each.key for each in held], [each.version for each in held], packed, receipts
+        [each.key for each in copies],
+        [each.version for each in copies],
+        _packed(np.stack([each.state for each in copies])),
+        {each.key: each.receipts for each in copies if each.receipts},
     )
 
 
-class HeldStates:
-    """Every key that is not NOT_OWNED, and the outbox: keys with a step or a release to send."""
+def commit_of(stepped: HeldBatch) -> StateBatch:
+    """Pack states for a commit, with the receipts that are not committed yet."""
+    if not stepped:
+        return StateBatch()
+    committed = stepped.slab.committed[stepped.rows].tolist()
+    new = (
+        (key, state.receipts.since(step))
+        for (key, state), step in zip(stepped.by_key.items(), committed, strict=True)
+        if state.receipts
+    )
+    receipts = {key: receipts for key, receipts in new if receipts}
+    return StateBatch(stepped.keys, stepped.versions, _packed(stepped.gather()), receipts)
 
-    def __init__(self) -> None:
+
+def _packed(states: Array) -> NDArray[np.uint8]:
+    return states.reshape(len(states), -1).view(np.uint8)
+
+
+class HeldStates:
+    """Every key that is not NOT_OWNED, and the outbox: keys with a step or a release to send.
+
+    Args:
+        pending: of all authorities of this replica.
+    """
+
+    def __init__(self, pending: PendingSteps | None = None) -> None:
+        self.pending = PendingSteps() if pending is None else pending
+        self.slab = self.pending.slab
         self._held: dict[Key, HeldState] = {}
         self._outbox: dict[Key, HeldState] = {}
+
+    def batch_of(self, states: Iterable[HeldState]) -> HeldBatch:
+        return HeldBatch(states, self.slab)
 
     def owned(self, key: Key) -> HeldState | None:
         """Return the state if it is owned, whether or not the lease is valid."""
@@ -177,8 +117,9 @@ class HeldStates:
         phase = self._next(key, event)
         state = self._held.get(key)
         if state is None:
-            state = self._held[key] = HeldState(key, phase)
-        state.phase = phase
+            state = self._held[key] = HeldState(key, phase, self.slab)
+        else:
+            state.enter(phase)
         if phase is Phase.NOT_OWNED:
             del self._held[key]
             self._outbox.pop(key, None)
@@ -206,9 +147,7 @@ class HeldStates:
         recalled = self.phase(key) is Phase.RECALLED
         held = self.fire(key, Event.GRANT)
         assert held is not None
-        held.version, held.receipts = grant.version, ReceiptCache(grant.receipts)
-        held.sent = held.committed = grant.version.step
-        held.state = state
+        held.grant(grant, state)
         return recalled
 
     def recall(self, key: Key) -> bool:
@@ -258,55 +197,64 @@ class HeldStates:
                 self.fire(state.key, Event.NOT_KEPT)
         for key, state in kept.items():
             if state.phase is not Phase.OWNED or self._held.get(key) is not state:
-                state.phase = self._next(key, Event.KEPT)
+                phase = self._next(key, Event.KEPT)
+                other = self._held.get(key)
+                if other is not None and other is not state:
+                    other.enter(Phase.NOT_OWNED)
+                    self._outbox.pop(key, None)
+                state.enter(phase)
                 self._held[key] = state
         return [state for state in others if self._held.get(state.key) is not state]
 
     # From a step to its commit
 
-    def advance(
-        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
-    ) -> None:
+    def advance(self, stepped: HeldBatch, states: Array) -> None:
         """Record a step of each of B owned states.
 
         Args:
-            states: (B, \\*shape), copied: a row would keep the memory of all.
-            receipts: B, or none at all.
+            states: (B, \\*shape).
         """
-        for state, new in zip(held, states, strict=True):
-            assert state.phase is Phase.OWNED, "invariant 1: only its owner steps a state"
-            state.state = new.copy()
-            epoch, step = state.version
-            state.version = Version(epoch, step + 1)
-            state.dirty = True
-            self._outbox[state.key] = state
-        for state, receipt in zip(held, receipts, strict=False):
-            if receipt is not None:
-                state.receipts.add(receipt)
+        assert stepped.owned, "invariant 1: only its owner steps a state"
+        slab, rows = self.slab, stepped.rows
+        slab.states[rows] = states
+        slab.steps[rows] += 1
+        slab.dirty[rows] = True
+        self._outbox.update(stepped.by_key)
 
     @property
     def has_outgoing(self) -> bool:
         return bool(self._outbox)
 
-    def outgoing(self, limit: int) -> tuple[list[HeldState], list[HeldState]]:
+    def outgoing(self, limit: int) -> tuple[HeldBatch, list[HeldState]]:
         """Return states with steps to commit, which count as sent, and states to give back.
 
         Args:
             limit: of their number; the others follow in the next commit.
         """
-        keys = list(self._outbox)[:limit]
-        waiting = [self._outbox.pop(key) for key in keys]
-        stepped = [state for state in waiting if state.dirty]
+        outbox = self._outbox
+        waiting = list(islice(outbox.values(), limit))
+        self._outbox = dict(islice(outbox.items(), limit, None))
+        dirty = self.slab.dirty[np.array([each.row for each in waiting], np.intp)].tolist()
+        stepped = self.batch_of(compress(waiting, dirty))
         releasing = [state for state in waiting if state.phase is Phase.RELEASING]
-        for state in stepped:
-            state.dirty = False
-            state.sent = state.version.step
+        self.slab.dirty[stepped.rows] = False
+        self.slab.sent[stepped.rows] = stepped.steps
+        self.pending.note_sent()
         return stepped, releasing
 
-    def put_back(self, stepped: Iterable[HeldState], releasing: Iterable[HeldState]) -> None:
+    def put_back(self, stepped: HeldBatch, releasing: Iterable[HeldState]) -> None:
         """Put back what ``outgoing`` returned: its commit failed, or its outcome is unknown."""
-        for state in stepped:
-            state.dirty = True
-        for state in (*stepped, *releasing):
+        self.slab.dirty[stepped.rows] = True
+        for state in (*stepped.states, *releasing):
             if self._held.get(state.key) is state:
                 self._outbox[state.key] = state
+
+    def acknowledge(self, rows: Sequence[int] | RowNumbers, steps: ArrayLike) -> None:
+        """Note that B states are committed up to these steps, and send what waited for them.
+
+        Args:
+            rows: of the states in the slab, each once.
+        """
+        rows, committed = np.asarray(rows, np.intp), self.slab.committed
+        committed[rows] = np.maximum(committed[rows], steps)
+        self.pending.respond()

@@ -22,7 +22,6 @@ from deployments.stateful.protocol import (
     Grant,
     Key,
     OutcomeUnknownError,
-    Receipt,
     RunSummary,
     SessionAbandonedError,
     StaleSessionError,
@@ -32,14 +31,11 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica.claims import Claims
 from deployments.stateful.replica.commits import Commits
-from deployments.stateful.replica.held_states import (
-    Array,
-    HeldCopy,
-    HeldState,
-    HeldStates,
-    LeaseCounts,
-)
+from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
+from deployments.stateful.replica.pending import PendingSteps
 from deployments.stateful.replica.session import CALL_TIMEOUT_S, RECONNECT_PAUSE_S, Session
+from deployments.stateful.replica.slab import Array
 from deployments.trace_context import Trace
 
 logger = logging.getLogger("ray.serve")
@@ -62,6 +58,7 @@ class StateLeases:
             are those of all states.
         generation: of the replica's layout.
         clock: of the lease, in seconds.
+        pending: of all authorities of the replica; None if there is one.
     """
 
     def __init__(
@@ -72,6 +69,7 @@ class StateLeases:
         options: StateOptions,
         generation: int = 1,
         clock: Callable[[], float] = lease_clock,
+        pending: PendingSteps | None = None,
     ) -> None:
         self.counts = LeaseCounts()
         self._authority = authority
@@ -79,7 +77,8 @@ class StateLeases:
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        self._held = HeldStates()
+        self._held = HeldStates(pending)
+        self.pending = self._held.pending
         self._claims = Claims(self._held, self.counts, clock, options.run_ttl_s)
         self._session = Session(
             authority,
@@ -109,26 +108,24 @@ class StateLeases:
 
     def owned(self, key: Key) -> HeldState | None:
         """Return the state if it may be stepped now."""
-        return self._held.owned(key) if self._may_step else None
+        return self._held.owned(key) if self.may_step else None
 
     def all_owned(self, keys: Sequence[Key]) -> list[HeldState | None]:
         """Return the state of each key that may be stepped now."""
-        return self._held.all_owned(keys) if self._may_step else [None] * len(keys)
+        return self._held.all_owned(keys) if self.may_step else [None] * len(keys)
 
     @property
-    def _may_step(self) -> bool:
+    def may_step(self) -> bool:
+        """Whether owned states may be stepped now."""
         return self._session.valid and not self._closing
 
-    def advance(
-        self, held: Sequence[HeldState], states: Array, receipts: Sequence[Receipt | None] = ()
-    ) -> None:
+    def advance(self, held: HeldBatch, states: Array) -> None:
         """Record a step of each of B owned states, and schedule its commit.
 
         Args:
             states: (B, \\*shape), which are copied.
-            receipts: of requests that had an idempotency key; B, or none at all.
         """
-        self._held.advance(held, states, receipts)
+        self._held.advance(held, states)
         self._commits.schedule()
 
     def trace_commit(self, traces: list[Trace]) -> None:

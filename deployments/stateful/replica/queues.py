@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from deployments.log import RateLimitedLogger
-from deployments.stateful.protocol import Key, OutcomeUnknownError, Output, Receipt
+from deployments.stateful.protocol import Key, OutcomeUnknownError, Output
+from deployments.stateful.replica.receipts import StepReceipts
 from deployments.trace_context import Trace
 
 
@@ -18,6 +19,19 @@ class StepResult(NamedTuple):
 
     output: Output
     step: int
+
+
+class StepResults(NamedTuple):
+    """The outcomes of B steps, as columns."""
+
+    outputs: Sequence[Output]
+    steps: Sequence[int]
+
+    def row(self, row: int) -> StepResult:
+        return StepResult(self.outputs[row], self.steps[row])
+
+    def take(self, rows: Sequence[int]) -> StepResults:
+        return StepResults([self.outputs[row] for row in rows], [self.steps[row] for row in rows])
 
 
 class Waiting(Protocol):
@@ -32,6 +46,21 @@ class Response(Waiting, Protocol):
     """Where the outcome of a step goes. An asyncio.Future is one; it may be cancelled."""
 
     def set_result(self, result: StepResult, /) -> None: ...
+
+
+class OneResponse:
+    """A response to a step that was made earlier."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
+        if not self._response.done():
+            self._response.set_result(results.row(0))
+
+    def fail(self, which: Sequence[int] | None, error: Exception) -> None:
+        if not self._response.done():
+            self._response.set_exception(error)
 
 
 @dataclass(slots=True)
@@ -88,28 +117,39 @@ class RequestBatch:
     def request(self, row: int) -> Request:
         return self._requests[row]
 
-    def receipts(self, results: Sequence[StepResult]) -> list[Receipt | None]:
-        """Return the receipt of each request that has an idempotency key."""
-        return [
-            None
-            if each.request_id is None
-            else Receipt(each.request_id, each.fingerprint, result.step, result.output)
-            for each, result in zip(self._requests, results, strict=True)
-        ]
+    def receipts(self, results: StepResults) -> StepReceipts | None:
+        """Return the receipts of the requests that have an idempotency key, if one has."""
+        ids = [each.request_id for each in self._requests]
+        if not any(ids):
+            return None
+        fingerprints = [each.fingerprint for each in self._requests]
+        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
 
-    def responses(self) -> list[Response]:
-        """Return where the outcomes go, now that the steps are made."""
+    def stepped(self) -> None:
+        """Note that the steps are made."""
         for each in self._requests:
             each.stepped = True
-        return [each.response for each in self._requests]
 
     def waiting(self) -> list[Response]:
         """Return what is to fail if no commit is confirmed in time."""
-        return [each.response for each in self._requests]
+        return self._responses()
 
-    def respond(self, results: Sequence[StepResult]) -> None:
-        for response, result in zip(self.responses(), results, strict=True):
-            response.set_result(result)
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
+        """Send the results of some requests, or of all."""
+        responses = self._responses()
+        for row in range(len(responses)) if which is None else which:
+            if not responses[row].done():  # a disconnected client has cancelled it
+                responses[row].set_result(results.row(row))
+
+    def fail(self, which: Sequence[int] | None, error: Exception) -> None:
+        """Fail some requests, or all."""
+        responses = self._responses()
+        for row in range(len(responses)) if which is None else which:
+            if not responses[row].done():
+                responses[row].set_exception(error)
+
+    def _responses(self) -> list[Response]:
+        return [each.response for each in self._requests]
 
 
 class Queues:

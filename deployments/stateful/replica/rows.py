@@ -1,21 +1,72 @@
 """Steps that one caller asks for together, as columns: no object for each step.
 
-A row whose state is here, with no earlier request, is stepped at once with the others. Any other
-row becomes a request in the queues, and its outcome takes its place among the others later.
+Rows whose states are here, with no earlier request, are stepped at once. Any other row becomes a
+request in the queues, and its outcome takes its place among the others later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
-from deployments.stateful.protocol import Key, Receipt
-from deployments.stateful.replica.queues import Request, StepResult
+from deployments.stateful.protocol import Key, Output
+from deployments.stateful.replica.held_state import HeldBatch
+from deployments.stateful.replica.queues import Request, StepResult, StepResults
+from deployments.stateful.replica.receipts import StepReceipts
 from deployments.trace_context import CURRENT, Trace
 
 RowOutcome = StepResult | Exception
+
+
+class Keys(Sequence[Key]):
+    """The keys of a call's rows. A caller that steps the same states again and again keeps them.
+
+    Attributes:
+        held: what a replica has of them, all of it owned, as of their last step.
+    """
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        self._keys = tuple(keys)
+        self._parts: dict[Any, Keys] = {}
+        self.held: HeldBatch | None = None
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._keys[row]
+
+    @cached_property
+    def most_of_one(self) -> int:
+        """How many rows the most frequent key has."""
+        return max(Counter(self._keys).values())
+
+    def in_namespace(self, namespace: str) -> Keys:
+        """Return the keys of the same entities in a namespace; "" is the default one."""
+        if not namespace:
+            return self
+        part = self._parts.get(namespace)
+        if part is None:
+            part = self._parts[namespace] = Keys(each.in_namespace(namespace) for each in self)
+        return part
+
+    def take(self, rows: Sequence[int]) -> Keys:
+        """Return those of some rows."""
+        if not isinstance(rows, range):
+            return Keys([self._keys[row] for row in rows])
+        if len(rows) == len(self._keys):
+            return self
+        part = self._parts.get(rows)
+        if part is None:
+            part = self._parts[rows] = Keys(self._keys[rows.start : rows.stop])
+        return part
 
 
 class Inputs(Protocol):
@@ -42,7 +93,7 @@ class Rows:
         trace: that the call belongs to.
     """
 
-    keys: Sequence[Key]
+    keys: Keys
     inputs: Inputs
     timeout_s: float
     request_ids: Sequence[str | None] | None = None
@@ -74,11 +125,32 @@ class Rows:
         )
 
 
+class Outcomes(Sequence[RowOutcome]):
+    """The outcomes of B rows, as columns.
+
+    Attributes:
+        outputs, steps: of B rows; None in place of the output of a row that has failed.
+        errors: by row.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.outputs: list[Output | None] = [None] * n_rows
+        self.steps = [0] * n_rows
+        self.errors: dict[int, Exception] = {}
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, row: Any) -> Any:
+        output = self.outputs[row]
+        return self.errors[row] if output is None else StepResult(output, self.steps[row])
+
+
 class RowOutcomes:
     """The outcomes of B rows, as they come."""
 
     def __init__(self, n_rows: int) -> None:
-        self._outcomes: list[RowOutcome | None] = [None] * n_rows
+        self._outcomes = Outcomes(n_rows)
         self._n_missing = n_rows
         self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -86,32 +158,45 @@ class RowOutcomes:
         return not self._n_missing
 
     def has(self, row: int) -> bool:
-        return self._outcomes[row] is not None
+        return self._outcomes.outputs[row] is not None or row in self._outcomes.errors
 
-    def set(self, rows: Iterable[int], outcomes: Iterable[RowOutcome]) -> None:
-        """Note the outcomes of rows that had none."""
-        known = self._outcomes
-        for row, outcome in zip(rows, outcomes, strict=True):
-            assert known[row] is None, "a row has one outcome"
-            known[row] = outcome
-            self._n_missing -= 1
+    def set(self, rows: Sequence[int], results: StepResults) -> None:
+        """Note the results of rows that had no outcome."""
+        outputs, steps = self._outcomes.outputs, self._outcomes.steps
+        if isinstance(rows, range):
+            at = slice(rows.start, rows.stop)
+            assert not any(outputs[at]), "a row has one outcome"
+            outputs[at], steps[at] = results
+        else:
+            for row, output, step in zip(rows, *results, strict=True):
+                assert not self.has(row), "a row has one outcome"
+                outputs[row], steps[row] = output, step
+        self._note(len(rows))
+
+    def fail(self, rows: Iterable[int], error: Exception) -> None:
+        """Let those of some rows fail that have no outcome."""
+        failed = dict.fromkeys((row for row in rows if not self.has(row)), error)
+        self._outcomes.errors |= failed
+        self._note(len(failed))
+
+    def _note(self, n_rows: int) -> None:
+        self._n_missing -= n_rows
         if not self._n_missing and not self._complete.done():
             self._complete.set_result(None)
 
     def set_exception(self, error: Exception) -> None:
         """Let every row without an outcome fail."""
-        missing = [row for row, outcome in enumerate(self._outcomes) if outcome is None]
-        self.set(missing, [error] * len(missing))
+        self.fail(range(len(self._outcomes)), error)
 
     def cancel(self) -> None:
         """Let no further step be made; the caller has disconnected."""
         self.set_exception(ConnectionAbortedError("The caller has disconnected"))
 
-    async def all(self) -> list[RowOutcome]:
-        """Return the outcome of each row."""
+    async def all(self) -> Outcomes:
+        """Return the outcomes of all rows."""
         if self._n_missing:
             await self._complete
-        return [outcome for outcome in self._outcomes if outcome is not None]
+        return self._outcomes
 
 
 class RowResponse:
@@ -126,10 +211,10 @@ class RowResponse:
         return self._outcomes.has(self._row)
 
     def set_result(self, result: StepResult) -> None:
-        self._outcomes.set((self._row,), (result,))
+        self._outcomes.set((self._row,), StepResults((result.output,), (result.step,)))
 
     def set_exception(self, error: Exception) -> None:
-        self._outcomes.set((self._row,), (error,))
+        self._outcomes.fail((self._row,), error)
 
 
 class RowBatch:
@@ -161,23 +246,33 @@ class RowBatch:
     def request(self, row: int) -> Request:
         return self._rows.request(self._numbers[row], self.keys[row], self._outcomes)
 
-    def receipts(self, results: Sequence[StepResult]) -> list[Receipt | None]:
-        """Return the receipt of each row that has an idempotency key; nothing if none has one."""
+    def receipts(self, results: StepResults) -> StepReceipts | None:
+        """Return the receipts of the rows that have an idempotency key, if one has."""
         ids, fingerprints = self._rows.request_ids, self._rows.fingerprints
         if ids is None:
-            return []
-        named = zip(self._numbers, results, strict=True)
-        return [
-            None if (id := ids[n]) is None else Receipt(id, fingerprints[n], step, output)
-            for n, (output, step) in named
-        ]
-
-    def responses(self) -> list[RowResponse]:
-        return [RowResponse(self._outcomes, number) for number in self._numbers]
+            return None
+        numbers = self._numbers
+        if len(numbers) < len(ids):
+            ids, fingerprints = [ids[n] for n in numbers], [fingerprints[n] for n in numbers]
+        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
         return [self._outcomes]
 
-    def respond(self, results: Sequence[StepResult]) -> None:
-        self._outcomes.set(self._numbers, results)
+    def stepped(self) -> None:
+        """Note that the steps are made."""
+
+    def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
+        """Send the results of some rows, or of all, unless the caller has disconnected."""
+        if self._outcomes.done():
+            return
+        if which is None:
+            self._outcomes.set(self._numbers, results)
+        else:
+            self._outcomes.set([self._numbers[row] for row in which], results.take(which))
+
+    def fail(self, which: Sequence[int] | None, error: Exception) -> None:
+        """Fail some rows, or all."""
+        rows = self._numbers if which is None else [self._numbers[row] for row in which]
+        self._outcomes.fail(rows, error)

@@ -13,7 +13,7 @@ from deployments.inference.policy_model import state_width
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import Key
 from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import RowOutcomes, Rows
+from deployments.stateful.replica.rows import RowOutcomes, RowResponse, Rows
 from models.networks.shipped import SHIPPED
 
 Outcome = StepResult | Exception | None
@@ -54,7 +54,7 @@ class FakeService(InferenceService):
             at_capacity=False,
             primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
             batcher_of=lambda run: self,
-            batchers_of=lambda runs, rows: [(self, rows)],
+            batchers_of=lambda keys, rows: [(self, rows)],
             states_of=lambda run: "",
         )
         self.policies = policies  # type: ignore[assignment]
@@ -82,8 +82,11 @@ class FakeService(InferenceService):
             step = self._outcome(rows.keys[number].run)
             if step.done():
                 error = step.exception()
-                assert error is None or isinstance(error, Exception)
-                outcomes.set((number,), (error or step.result(),))
+                if error is None:
+                    RowResponse(outcomes, number).set_result(step.result())
+                else:
+                    assert isinstance(error, Exception)
+                    outcomes.fail((number,), error)
 
     async def _of_runs(self, *arguments: Any) -> list[Any]:
         await self._outcome("")

@@ -14,6 +14,7 @@ from deployments.inference.policies import Role, bucket_of
 from deployments.inference.policy_model import ObservedRows
 from deployments.inference.service import InferenceService, Steps
 from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
+from deployments.stateful.replica.rows import Keys
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
     REFERENCE,
@@ -195,8 +196,8 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
 
         monkeypatch.setattr(leases, "acquire", never_for_the_other)
         async with asyncio.timeout(5):
-            steps = Steps([LOW], [SMALL], ObservedRows([0], [[0.5]]))
-            (result,) = await service.predict_many(steps)
+            steps = Steps(Keys([Key(LOW, SMALL)]), ObservedRows([0], [[0.5]]))
+            result = (await service.predict_many(steps)).row(0)
         assert str(result) == str(CheckoutTimeoutError())
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from deployments.stateful.protocol import Key, Output, StateError
-from deployments.stateful.replica.held_states import Array
 from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.slab import Array
 
 _PRIME = 2**31 - 1
 

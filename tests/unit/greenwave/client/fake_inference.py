@@ -54,7 +54,7 @@ class FakeInference:
         except InferenceError as error:
             return answer(error.status, {"error": str(error)})
         steps = asked.steps
-        states = list(zip(steps.runs, steps.junctions, strict=True))
+        states: list[tuple[str, str]] = list(steps.keys)
         self.calls.append(states)
         if asked.starts:
             for state in [each for each in self.steps if each[0] in asked.runs]:

@@ -27,6 +27,7 @@ from deployments.stateful.protocol import (
 from deployments.stateful.ray.channel import Address
 from deployments.stateful.ray.client import RayAuthority
 from deployments.stateful.ray.commit_channel import CommitServer
+from deployments.stateful.replica.held_state import HeldBatch
 from deployments.stateful.replica.leases import StateLeases
 from tests.unit.stateful.authorities import join, make_authority
 from tests.unit.stateful.models import MODEL
@@ -157,7 +158,7 @@ async def test_closing_during_a_commit_loses_no_step_and_no_session(moment_ms):
         loop = asyncio.get_running_loop()
         end = loop.time() + 0.02 + moment_ms / 1000
         while loop.time() < end:
-            leases.advance([state], state.state[None] + 1)
+            leases.advance(HeldBatch([state], state.slab), state.state[None] + 1)
             await asyncio.sleep(0.0005)
         await leases.close()
         other = await join(authority, "other")

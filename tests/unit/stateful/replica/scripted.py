@@ -20,7 +20,7 @@ from deployments.stateful.protocol import (
     StateBatch,
     Version,
 )
-from deployments.stateful.replica.held_states import Array
+from deployments.stateful.replica.slab import Array
 
 LEASE_S = 1.0
 

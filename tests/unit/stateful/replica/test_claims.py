@@ -15,14 +15,10 @@ from deployments.stateful.replica.claims import (
     Part,
     RecentlyReleased,
 )
-from deployments.stateful.replica.held_states import (
-    HeldCopy,
-    HeldStates,
-    LeaseCounts,
-    PendingResponse,
-)
+from deployments.stateful.replica.held_state import HeldCopy
+from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
 from deployments.stateful.replica.phases import Phase
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResult, StepResults
 
 
 class Holding:
@@ -50,8 +46,9 @@ class Holding:
         """Step the first state, with a response that waits."""
         (state, *_) = self.held.in_phase(Phase.OWNED)
         response: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()
-        self.held.advance([state], state.state[None] + 1)
-        state.pending.append(PendingResponse(response, StepResult((), state.version.step)))
+        batch = self.held.batch_of([state])
+        self.held.advance(batch, state.state[None] + 1)
+        self.held.pending.add(batch, OneResponse(response), StepResults([()], [state.step]))
         return response
 
     def phases(self) -> list[Phase]:

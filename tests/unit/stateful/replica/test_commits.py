@@ -43,7 +43,7 @@ class Committing:
         for key in keys:
             state = self.held.owned(key)
             assert state is not None
-            self.held.advance([state], state.state[None] + 1)
+            self.held.advance(self.held.batch_of([state]), state.state[None] + 1)
             self.commits.schedule()
 
     async def send_what_is_due(self) -> None:

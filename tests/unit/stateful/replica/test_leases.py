@@ -22,9 +22,10 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.held_states import PendingResponse
+from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.leases import StateLeases
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.replica.queues import OneResponse, StepResults
+from deployments.stateful.replica.rows import Keys
 from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.replica.scripted import LEASE_S, ScriptedAuthority, initial_state
 from tests.unit.stateful.simulation.scenario import simulated, until
@@ -46,10 +47,14 @@ async def start(durability: str = "memory") -> tuple[ScriptedAuthority, StateLea
     return authority, leases
 
 
+def batch_of(state: HeldState) -> HeldBatch:
+    return HeldBatch([state], state.slab)
+
+
 def step(leases: StateLeases, key: Key = KEY) -> int:
     state = leases.owned(key)
     assert state is not None
-    leases.advance([state], state.state[None] + 1)
+    leases.advance(batch_of(state), state.state[None] + 1)
     return state.version.step
 
 
@@ -272,7 +277,8 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
     for number in (1, 2):
         assert step(leases) == number
         responses.append(asyncio.get_running_loop().create_future())
-        state.pending.append(PendingResponse(responses[-1], StepResult((), number)))
+        response = OneResponse(responses[-1])
+        leases.pending.add(batch_of(state), response, StepResults([()], [number]))
         await asyncio.sleep(0.001)
     first_gate, authority.commits_arrive = authority.commits_arrive, asyncio.Event()
     first_gate.set()
@@ -280,7 +286,7 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
     assert [each.done() for each in responses] == [True, False]
     authority.commits_arrive.set()
     assert [each.step for each in await asyncio.gather(*responses)] == [1, 2]
-    assert state.pending == []
+    assert not leases.pending
     assert [states.versions for states, _ in authority.commits] == [
         [Version(1, 1)],
         [Version(1, 2)],
@@ -437,3 +443,23 @@ async def test_an_engine_is_unhealthy_when_one_of_its_shards_is():
     await asyncio.sleep(0.2)
     with pytest.raises(SessionAbandonedError):
         engine.check_health()
+
+
+@simulated
+async def test_the_states_of_kept_keys_are_selected_while_all_are_owned_and_differ():
+    authority, leases = await start()
+    engine, keys = StatefulEngine([leases], options()), Keys([KEY, OTHER])
+    assert engine.select(keys) is None
+    await leases.acquire(OTHER)
+    selected = engine.select(keys)
+    assert selected is not None
+    assert selected.keys == [KEY, OTHER]
+    assert engine.select(keys) is selected
+    assert engine.select(Keys([KEY, KEY])) is None
+    authority.polls.put_nowait([KEY])
+    await until(lambda: leases.owned(KEY) is None)
+    assert engine.select(keys) is None
+    await leases.acquire(KEY)
+    again = engine.select(keys)
+    assert again is not None
+    assert again is not selected, "the state is another object"

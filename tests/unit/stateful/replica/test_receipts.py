@@ -14,31 +14,36 @@ from deployments.stateful.protocol import (
     Version,
 )
 from deployments.stateful.replica.held_states import HeldStates, batch_of, commit_of
-from deployments.stateful.replica.receipts import ReceiptCache
+from deployments.stateful.replica.receipts import ReceiptCache, StepReceipts, note
 
 
 def receipt(n: int) -> Receipt:
     return Receipt(f"key-{n}", "print", n, (n,))
 
 
+def columns_of(*receipts: Receipt) -> StepReceipts:
+    return StepReceipts(*zip(*receipts, strict=True))
+
+
 def test_a_receipt_is_found_by_its_key_and_the_same_input():
-    cache = ReceiptCache((receipt(1), receipt(2)))
+    cache = ReceiptCache.of((receipt(1), receipt(2)))
     assert cache.find("key-2", "print") == receipt(2)
     assert cache.find("key-3", "print") is None
     with pytest.raises(KeyReusedError):
-        cache.find("key-2", "another")
+        cache.find("key-2", "other")
+    assert cache.find("key-2", "of another form") == receipt(2)
 
 
 def test_the_newest_are_kept_in_the_order_of_their_steps():
-    cache = ReceiptCache(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
+    cache = ReceiptCache.of(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
-        cache.add(receipt(n))
+        note([cache], columns_of(receipt(n)))
     assert cache.all() == tuple(receipt(n) for n in range(6, MAX_RECEIPTS + 6))
     assert cache.find("key-5", "print") is None
 
 
 def test_those_of_later_steps_are_in_their_order():
-    cache = ReceiptCache(tuple(receipt(n) for n in range(1, 8)))
+    cache = ReceiptCache.of(tuple(receipt(n) for n in range(1, 8)))
     assert cache.since(4) == (receipt(5), receipt(6), receipt(7))
     assert cache.since(7) == ()
     assert ReceiptCache().since(0) == ()
@@ -50,9 +55,19 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     held.grant(key, Grant(Version(1, 1), None, (receipt(1),)), np.zeros(1))
     state = held.owned(key)
     assert state is not None
-    held.advance([state], state.state[None] + 1, [receipt(2)])
+    batch = held.batch_of([state])
+    held.advance(batch, state.state[None] + 1)
+    note([state.receipts], columns_of(receipt(2)))
     assert state.copy().receipts == (receipt(1), receipt(2)), "a claim has all"
     assert batch_of([state.copy()]).receipts == {key: state.copy().receipts}
-    assert commit_of([state]).receipts == {key: (receipt(2),)}
-    state.acknowledge(2)
-    assert commit_of([state]).receipts == {}
+    assert commit_of(batch).receipts == {key: (receipt(2),)}
+    held.acknowledge(batch.rows, [2])
+    assert commit_of(batch).receipts == {}
+
+
+def test_a_receipt_that_was_sent_in_a_commit_keeps_no_other_of_its_batch():
+    cache = ReceiptCache()
+    note([cache], columns_of(*map(receipt, range(1, 100))))
+    assert cache.since(0) == (receipt(1),)
+    assert list(cache.values()) == [receipt(1)]
+    assert cache.find("key-1", "print") == receipt(1)

@@ -19,7 +19,7 @@ from deployments.stateful.protocol import ClaimPart, Key, OutcomeUnknownError, S
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.queues import Request as BatchedRequest
 from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import RowOutcomes, Rows
+from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
 from tests.unit.stateful.models import Numbers
 from tests.unit.stateful.simulation.actors import Actor
 from tests.unit.stateful.simulation.history import (
@@ -81,6 +81,7 @@ class SimulatedCluster:
         self.random = random.Random(seed)
         self.form = form
         self.history = History()
+        self._kept_keys: dict[tuple[Key, ...], Keys] = {}  # as a service keeps those of its callers
         self.network = Network(loop, self.random, latency_s)
         self.network.on_loss = self._note_loss
         self.store = Store(loop, self.random)
@@ -261,9 +262,10 @@ class SimulatedCluster:
     ) -> asyncio.Task[None]:
         """Submit rows together; the history records how each ends."""
         outcomes = RowOutcomes(len(requests))
-        keys, numbers = [each.key for each in requests], Numbers(each.number for each in first)
+        keys, numbers = tuple(each.key for each in requests), [each.number for each in first]
+        kept = self._kept_keys.setdefault(keys, Keys(keys))
         ids = [each.request_id for each in requests]
-        rows = _WatchedRows(keys, numbers, inf, ids, [""] * len(ids))
+        rows = _WatchedRows(kept, Numbers(numbers), inf, ids, [""] * len(ids))
         for request in requests:
             request.key = request.key.in_namespace(batcher._namespace)
         batcher.submit_rows(rows, range(len(ids)), outcomes)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deployments.stateful.protocol import Key, Output, StateError
-from deployments.stateful.replica.held_states import Array
+from deployments.stateful.replica.slab import Array
 
 REFUSED_BY_CANARY = 5  # one of so many steps
 INITIAL = 0

@@ -17,6 +17,8 @@ from deployments.stateful.protocol import (
 from deployments.stateful.replica.batcher import Batcher
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.leases import StateLeases
+from deployments.stateful.replica.pending import PendingSteps
+from deployments.stateful.replica.phases import Phase
 from deployments.stateful.rolled_back import StoreRolledBackError
 from tests.unit.stateful.simulation.actors import TABLE
 from tests.unit.stateful.simulation.history import LineageModel
@@ -25,6 +27,7 @@ from tests.unit.stateful.simulation.store import StoreClient
 
 CANARY = "canary"
 POLICIES = ("", CANARY)
+WITH_STATE = (Phase.OWNED, Phase.RELEASING)
 
 
 class Replica:
@@ -65,6 +68,7 @@ class Replica:
             )
             for policy in POLICIES
         }
+        pending = PendingSteps()
         for partition in layout.partitions:
             authority = RemoteAuthority(cluster, cluster.actor_of(partition), self.process)
             self._authorities.append(authority)
@@ -75,6 +79,7 @@ class Replica:
                     steppers[""].initial_state,
                     self.options,
                     partition.generation,
+                    pending=pending,
                 )
             )
         self.engine = StatefulEngine(self.shards, self.options)
@@ -149,7 +154,7 @@ class Replica:
             return []
         leases = self.engine.leases_of(key)
         held = leases._held._held.get(key)
-        states = [held.state] if held is not None and held.state.size else []
+        states = [held.state] if held is not None and held.phase in WITH_STATE else []
         recent = self.process.run(leases._claims._recent.copies)  # by the clock of this process
         states += [copy.state for copy in recent if copy.key == key]
         return [number for state in states if (number := int(state.flat[0]))]

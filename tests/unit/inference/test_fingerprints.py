@@ -1,0 +1,34 @@
+"""Digests of the observations in a batch, by which a repeated idempotency key is checked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deployments.inference.policy_model import fingerprints_of
+
+ROWS = np.random.default_rng(0).random((500, 19), np.float32)
+
+
+def test_equal_rows_have_the_same_digest_in_every_batch_and_process():
+    assert fingerprints_of(ROWS)[7:9] == fingerprints_of(ROWS[7:9])
+    (known,) = fingerprints_of(np.array([[1.0, 0.5, 0.0]], np.float32))
+    assert known == "498c2c9359800000e73e50c398800000"
+
+
+def test_zeros_at_the_end_do_not_change_a_digest():
+    padded = np.concatenate([ROWS, np.zeros((500, 8), np.float32)], axis=1)
+    assert fingerprints_of(padded) == fingerprints_of(ROWS)
+
+
+def test_rows_that_differ_in_one_value_or_in_their_order_have_other_digests():
+    digests = fingerprints_of(ROWS)
+    assert len(set(digests)) == len(ROWS)
+    for column in range(ROWS.shape[1]):
+        changed = ROWS.copy()
+        changed[:, column] = np.nextafter(changed[:, column], 2)
+        assert not set(fingerprints_of(changed)) & set(digests)
+    assert not set(fingerprints_of(ROWS[:, ::-1])) & set(digests)
+
+
+def test_rows_without_values_have_a_digest():
+    assert len(fingerprints_of(np.empty((3, 0), np.float32))) == 3
