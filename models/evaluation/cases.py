@@ -147,7 +147,7 @@ PEERS: Mapping[str, MakePeer] = {
     **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
-# Greedy counts all vehicles, and is no peer of the policy.
+# Greedy counts all vehicles, so the policy is not compared with it elsewhere.
 MORE_PEERS: Mapping[str, MakePeer] = dict.fromkeys(
     ("greedy", f"greedy{GUARDED}"), lambda scenario, seed: partial(QueueController, GREEDY)
 )
