@@ -83,7 +83,7 @@ def test_tensors_of_a_type_that_numpy_may_lack_are_refused(tmp_path: Path) -> No
     card = CARD.model_copy(update={"weights_sha256": weights_sha256})
     card_path(path).write_text(card.model_dump_json())
     # NumPy has the type once something has imported ml_dtypes, as Triton's client does
-    with pytest.raises(InvalidArtifactError, match="cannot be read|expected float32"):
+    with pytest.raises(InvalidArtifactError, match=r"cannot be read|expected float32"):
         DensityForecaster.load(path)
 
 
