@@ -128,7 +128,8 @@ class TestOverload:
             return 200, b"{}", JSON_HEADERS
 
         async with serving(app_with(handle, max_waiting=1000)) as server:
-            limits = httpx.Limits(max_connections=200)
+            # a kept connection could reach the server's limit of idle seconds on a slow machine
+            limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
             async with httpx.AsyncClient(limits=limits, timeout=30) as client:
                 posts = [client.post(f"{server.url}/api{PATH}") for _ in range(400)]
                 answers = await asyncio.gather(*posts)
