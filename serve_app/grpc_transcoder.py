@@ -5,19 +5,15 @@ guarantees apply to it. The edge sends it to the replica that owns its run, whic
 with the messages of a stream. So the replicas have one protocol, and no server that few clients
 use.
 
-Sources: https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/open_inference_grpc.proto
-for the messages, whose code NVIDIA's client has, and
+The code of messages and service is that of NVIDIA's client. Source of ``ModelStreamInfer``:
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_sequence.md
-for ``ModelStreamInfer``.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -28,12 +24,13 @@ from tritonclient.grpc.service_pb2_grpc import (
     add_GRPCInferenceServiceServicer_to_server,
 )
 
-from deployments.http.messages import KEY_HEADER, RUN_HEADER, is_name
+from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.inference.api import MAX_BATCH_BODY
-from deployments.stateful.protocol import MAX_RECEIPTS
 from greenwave.client.aio import Exchange
+from greenwave.client.calls.tensors import HEADER_LENGTH
 from greenwave.client.core.call import NoReply, Reply, Send
 from serve_app.errors import CommandError
+from serve_app.grpc_messages import first_run, grpc_response, http_request, may_have_key
 
 MAX_CALLS = 1000  # unary calls and streams at once
 TIMEOUT_S = 10.0  # of a call whose client sets none
@@ -41,16 +38,6 @@ CONNECT_S = 1.0
 GRACE_S = 5.0  # for calls in progress when the server stops
 
 _FORWARDED = ("authorization", "traceparent", "x-request-id")
-_HEADER_LENGTH = "inference-header-content-length"
-_LENGTH = struct.Struct("<I")
-_UINT64 = struct.Struct("<Q")
-_CONTENTS = {
-    "FP32": "fp32_contents",
-    "INT32": "int_contents",
-    "INT64": "int64_contents",
-    "UINT64": "uint64_contents",
-    "BYTES": "bytes_contents",
-}
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -129,21 +116,24 @@ class Transcoder(GRPCInferenceServiceServicer):  # type: ignore[misc]
     async def _infer(
         self, request: Any, context: Context, given: Mapping[str, str], key: str | None = None
     ) -> Any:
-        head, blobs = _http_request(request)
+        try:
+            head, blobs = http_request(request)
+        except ValueError as error:
+            raise CallError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         headers = _forwarded(given) | {
             "content-type": "application/octet-stream",
-            _HEADER_LENGTH: str(len(head)),
+            HEADER_LENGTH: str(len(head)),
         }
-        run = given.get(RUN_HEADER.lower()) or _first_run(request)
+        run = given.get(RUN_HEADER.lower()) or first_run(request)
         if run is not None:
             headers[RUN_HEADER] = run
-        if key is None and _may_have_key(request):
+        if key is None and may_have_key(request):
             key = str(uuid.uuid4())
         if key is not None:
             headers[KEY_HEADER] = key
         path = f"{_model_path(request.model_name, request.model_version)}/infer"
         body = b"".join((head, *blobs))
-        return _grpc_response(await self._send("POST", path, context, headers, body))
+        return grpc_response(await self._send("POST", path, context, headers, body))
 
     async def _is(self, path: str, context: Context) -> bool:
         try:
@@ -200,109 +190,6 @@ def _metadata(context: Context) -> dict[str, str]:
 
 def _forwarded(given: Mapping[str, str]) -> dict[str, str]:
     return {name: given[name] for name in _FORWARDED if name in given}
-
-
-def _http_request(request: Any) -> tuple[bytes, list[bytes]]:
-    """Return the JSON of a request, and its binary tensors.
-
-    Raises:
-        CallError: the message breaks the protocol.
-    """
-    raw = list(request.raw_input_contents)
-    if raw and len(raw) != len(request.inputs):
-        raise CallError(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            f"raw_input_contents has {len(raw)} tensors, for {len(request.inputs)} inputs",
-        )
-    inputs: list[dict[str, Any]] = []
-    for number, tensor in enumerate(request.inputs):
-        part = {
-            "name": tensor.name,
-            "datatype": tensor.datatype,
-            "shape": list(tensor.shape),
-        }
-        if raw:
-            part["parameters"] = {"binary_data_size": len(raw[number])}
-        else:
-            part["data"] = _typed_contents(tensor)
-        inputs.append(part)
-    head: dict[str, Any] = {
-        "parameters": {**_parameters(request.parameters), "binary_data_output": True},
-        "inputs": inputs,
-    }
-    if request.id:
-        head["id"] = request.id
-    if request.outputs:
-        head["outputs"] = [{"name": output.name} for output in request.outputs]
-    return json.dumps(head).encode(), raw
-
-
-def _typed_contents(tensor: Any) -> list[Any]:
-    field = _CONTENTS.get(tensor.datatype)
-    if field is None:
-        return []  # the service refuses the data type, and lists those that it knows
-    values = list(getattr(tensor.contents, field))
-    if tensor.datatype == "BYTES":
-        return [value.decode(errors="replace") for value in values]
-    return values
-
-
-def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: getattr(value, value.WhichOneof("parameter_choice"))
-        for name, value in given.items()
-        if value.WhichOneof("parameter_choice")
-    }
-
-
-def _may_have_key(request: Any) -> bool:
-    """Return whether an idempotency key is sure to fit: a state remembers so many of its rows."""
-    if any(tensor.name == "request_id" for tensor in request.inputs):
-        return True
-    rows = next((each.shape[:1] for each in request.inputs if each.name == "observation"), [0])
-    return bool(rows) and rows[0] <= MAX_RECEIPTS
-
-
-def _first_run(request: Any) -> str | None:
-    """Return the run whose owner a request is sent to: of its sequence, or of its first row."""
-    run: str | None = None
-    if "sequence_id" in request.parameters:
-        run = str(_parameters(request.parameters).get("sequence_id"))
-    for number, tensor in enumerate(request.inputs):
-        if tensor.name != "run":
-            continue
-        if request.raw_input_contents:
-            with suppress(struct.error, IndexError):
-                run = _first_value(tensor.datatype, request.raw_input_contents[number])
-        elif values := _typed_contents(tensor):
-            run = str(values[0])
-    return run if run is not None and is_name(run) else None
-
-
-def _first_value(datatype: str, raw: bytes) -> str:
-    if datatype == "UINT64":
-        return str(_UINT64.unpack_from(raw)[0])
-    end = _LENGTH.size + _LENGTH.unpack_from(raw)[0]
-    return raw[_LENGTH.size : end].decode(errors="replace")
-
-
-def _grpc_response(reply: Reply) -> Any:
-    head_length = int(reply.headers.get(_HEADER_LENGTH, len(reply.body)))
-    head = json.loads(reply.body[:head_length])
-    response = messages.ModelInferResponse(
-        model_name=head["model_name"],
-        model_version=head["model_version"],
-        id=head.get("id", ""),
-    )
-    at = head_length
-    for output in head["outputs"]:
-        response.outputs.add(
-            name=output["name"], datatype=output["datatype"], shape=output["shape"]
-        )
-        end = at + output["parameters"]["binary_data_size"]
-        response.raw_output_contents.append(reply.body[at:end])
-        at = end
-    return response
 
 
 def _detail(reply: Reply) -> str:

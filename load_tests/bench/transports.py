@@ -13,8 +13,9 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -79,15 +80,8 @@ async def _take_turns(
                     console.print(f"  {subject:<32} {load:<20} {figures['per_s']:8.0f}/s")
 
 
-async def _infer_http(client: Any, n_rows: int, name: str) -> Answers:
-    inputs = _inputs(http_parts, n_rows, name)
-    while True:
-        await client.infer("policy", inputs, headers={"x-simulation-run": name})
-        yield
-
-
-async def _infer_grpc(client: Any, n_rows: int, name: str) -> Answers:
-    inputs = _inputs(grpc_parts, n_rows, name)
+async def _infer_triton(parts: Any, client: Any, n_rows: int, name: str) -> Answers:
+    inputs = _inputs(parts, n_rows, name)
     while True:
         await client.infer("policy", inputs, headers={"x-simulation-run": name})
         yield
@@ -116,9 +110,9 @@ async def _infer(client: AsyncClient, n_rows: int, name: str) -> Answers:
         yield
 
 
-PARTS = {
-    "http": ("Triton, HTTP", _infer_http),
-    "unary": ("Triton, gRPC", _infer_grpc),
+PARTS: Mapping[str, tuple[str, Callable[[Any, int, str], Answers]]] = {
+    "http": ("Triton, HTTP", partial(_infer_triton, http_parts)),
+    "unary": ("Triton, gRPC", partial(_infer_triton, grpc_parts)),
     "stream": ("Triton, gRPC streams", _stream_grpc),
     "tcp": ("greenwave.client", _infer),
     "unix": ("greenwave.client, Unix socket", _infer),
