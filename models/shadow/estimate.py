@@ -31,6 +31,7 @@ SPARE_S = COUNTED_S / 20
 CANDIDATES = 20  # vehicles of each entry and exit whose routes are offered
 # Vehicles of a route and stretch that change after sampling: without a bound, few routes remain.
 MAX_CHANGE = 5
+SAMPLE_TIMEOUT_S = 600.0
 GEH_OK = 5.0  # a modelled count that fits, DMRB volume 12, section 2.1
 
 Counts = Mapping[tuple[str, int], int]  # vehicles by edge and stretch of COUNTED_S
@@ -179,7 +180,14 @@ def _sample(counts: Counts, day_s: int, routes: Path, output: Path, seed: int) -
         '--attributes=departLane="best" departSpeed="max"',
     ]
     environment = {**os.environ, "SUMO_HOME": str(home)}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=SAMPLE_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise InvalidScenarioError(
+            f"SUMO's routeSampler did not end within {SAMPLE_TIMEOUT_S:.0f} s."
+        ) from None
     if ran.returncode or not output.exists():
         said = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "no word")
         raise InvalidScenarioError(f"SUMO's routeSampler cannot meet the counts: {said}")
