@@ -137,11 +137,13 @@ def main() -> None:
     if options.only:
         jobs = [job for job in jobs if job.controller in options.only]
     runs = evaluate(jobs, options.runs, UNFINISHED, options.workers)
+    if options.only:
+        return
     if options.cyclic:
         write_order_report(runs)
-    elif options.detectors and not options.only:
+    elif options.detectors:
         tqdm.write(detector_table(runs))
-    elif not options.only and not options.stress:
+    elif not options.stress:
         write_report(runs)
         tqdm.write(f"Tables and plots: {REPORTS / 'policy.md'}")
 

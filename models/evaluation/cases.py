@@ -121,6 +121,12 @@ STRESS: Mapping[str, Stress] = {
     ),
 }
 
+SCENARIOS: Mapping[str, MakeScenario] = {
+    **LEVELS,
+    **DETECTED,
+    **{level: stress.scenario for level, stress in STRESS.items()},
+}
+
 
 def _fixed_time(scenario: Scenario) -> Controller:
     if not isinstance(scenario.demand, DailyDemand):
@@ -202,13 +208,8 @@ class Job(NamedTuple):
 
     @property
     def scenario(self) -> Scenario:
-        make = (
-            STRESS[self.level].scenario
-            if self.level in STRESS
-            else {**LEVELS, **DETECTED}[self.level]
-        )
         guarded, cyclic = self.controller.endswith(GUARDED), CYCLIC in self.controller
-        return replace(make(self.seed), guarded=guarded, cyclic=cyclic)
+        return replace(SCENARIOS[self.level](self.seed), guarded=guarded, cyclic=cyclic)
 
     def control(self, scenario: Scenario) -> Control:
         if not self.policy:

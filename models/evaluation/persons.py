@@ -15,11 +15,11 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from models.atomic_write import atomic_write
-from models.evaluation.cases import PEERS, TEST_SEEDS
+from models.evaluation.cases import GUARDED_PLAN, GUARDED_POLICY, PEERS, TEST_SEEDS
 from models.evaluation.statistics import Estimate, estimate
 from models.networks.file import network_as_json
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import Control, open_run, policy_control
+from models.simulation.controllers import GUARDED, Control, open_run, policy_control
 from models.simulation.crossings import (
     MAX_WALK_WAIT_S,
     NETWORK_FILE,
@@ -35,15 +35,17 @@ from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_sc
 
 HOURS = {"medium, 12:00": 12 * HOUR_S, "rush hour, 7:30": MORNING_RUSH_S}
 BARE, UNUSED, WALKED = "no crossings", "crossings, no pedestrians", "crossings and pedestrians"
-POLICY, PLAN, ACTUATED = (
-    f"{each} behind the safety layer" for each in ("policy", "plan", "actuated")
-)
+GUARDED_ACTUATED = f"actuated{GUARDED}"
 SCENARIOS: Mapping[str, Callable[[DailyDemand], Scenario]] = {
     BARE: lambda demand: replace(shipped_scenario(demand), guarded=True),
     UNUSED: lambda demand: crossings_scenario(demand, walkers_per_hour=0),
     WALKED: crossings_scenario,
 }
-CASES = ((BARE, POLICY), (UNUSED, POLICY), (WALKED, POLICY), (WALKED, PLAN), (WALKED, ACTUATED))
+CASES = (
+    *((network, GUARDED_POLICY) for network in SCENARIOS),
+    (WALKED, GUARDED_PLAN),
+    (WALKED, GUARDED_ACTUATED),
+)
 
 
 class Crossed(NamedTuple):
@@ -115,7 +117,7 @@ def evaluate(begins_s: Mapping[str, int], seeds: Sequence[int], duration_s: int)
 
 
 def _control(scenario: Scenario, controller: str, seed: int) -> Control:
-    if controller == POLICY:
+    if controller == GUARDED_POLICY:
         return policy_control(scenario, SHIPPED_POLICY)
     return PEERS[controller](scenario, seed)
 

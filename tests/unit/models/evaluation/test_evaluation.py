@@ -251,3 +251,22 @@ def test_a_part_of_the_runs_makes_no_report(
 def test_unusable_policy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidPolicyFileError, match="no such file"):
         plan_jobs(tmp_path / "none.th", range(1, 2))
+
+
+@pytest.mark.parametrize("option", ["--cyclic", "--detectors"])
+def test_some_controllers_alone_make_runs_and_no_report(option: str, monkeypatch) -> None:
+    made: list[str] = []
+
+    def note(jobs: list[Job], *_: object) -> list[Run]:
+        made.extend(job.controller for job in jobs)
+        return []
+
+    def refuse(*_: object) -> None:
+        pytest.fail("a report of some controllers")
+
+    monkeypatch.setattr(evaluate, "evaluate", note)
+    monkeypatch.setattr(evaluate, "write_order_report", refuse)
+    monkeypatch.setattr(evaluate, "detector_table", refuse)
+    monkeypatch.setattr(sys, "argv", ["evaluate", option, "--seeds", "1", "--only", "greedy"])
+    evaluate.main()
+    assert set(made) == {"greedy"}
