@@ -180,7 +180,8 @@ def _steps_of(run: str, items: Sequence[tuple[BatchItem, Junction, str | None]])
     )
 
 
-@lru_cache(maxsize=1024)  # most clients send the same junctions in all of their calls
+# Most clients send the same junctions in all of their calls. An entry keeps its states in memory.
+@lru_cache(maxsize=128)
 def _keys_of(run: str, junctions: tuple[str, ...]) -> Keys:
     return Keys(Key(run, junction) for junction in junctions)
 
