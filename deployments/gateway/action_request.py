@@ -140,11 +140,7 @@ def parse_shown(junction: Junction, value: Any) -> Shown:
 
 
 def normalize_counts(junction: Junction, values: Sequence[float]) -> list[float]:
-    """Replace each lane's vehicle count by the filled share of the lane, at most 1.
-
-    Args:
-        values: (obs_size,) phase one-hot and min-green flag, a count per lane, and the seconds of
-            each pedestrian call.
+    """Return the observation of vehicle counts, see :meth:`.Junction.normalized`.
 
     Raises:
         BadRequestError: the length is not the junction's, or a count is negative.
@@ -154,12 +150,10 @@ def normalize_counts(junction: Junction, values: Sequence[float]) -> list[float]
             f"observations must have exactly {junction.obs_size} values in the format "
             f"vehicle_counts (received {len(values)})"
         )
-    head = junction.n_phases + 1
-    counts = values[head:]
-    if min(counts) < 0:
-        raise BadRequestError("vehicle counts must not be negative")
-    shares = zip(counts, junction.scales, strict=True)
-    return [*values[:head], *(min(1.0, count / full) for count, full in shares)]
+    try:
+        return junction.normalized(values)
+    except ValueError as error:
+        raise BadRequestError(str(error)) from None
 
 
 def random_observation(junction: Junction, source: random.Random) -> list[float]:

@@ -52,6 +52,23 @@ class Junction:
         """Length of the junction's observation: phase one-hot, min-green flag, queues, calls."""
         return self.n_phases + 1 + self.n_lanes + self.n_calls
 
+    def normalized(self, values: Sequence[float]) -> list[float]:
+        """Replace each lane's vehicle count by the filled share of the lane, at most 1.
+
+        Args:
+            values: (obs_size,) phase one-hot and min-green flag, a count per lane, and the seconds
+                of each pedestrian call.
+
+        Raises:
+            ValueError: a count is negative.
+        """
+        head = self.n_phases + 1
+        counts = values[head:]
+        if min(counts) < 0:
+            raise ValueError("vehicle counts must not be negative")
+        shares = zip(counts, self.scales, strict=True)
+        return [*values[:head], *(min(1.0, count / full) for count, full in shares)]
+
 
 @dataclass(frozen=True)
 class Network:

@@ -156,9 +156,7 @@ class RecordForm:
             raise ValueError(f"shown must fit the {n_phases} phases of junction {junction.id}")
         if not self._vehicle_counts:
             return record
-        counted = zip(observation[n_phases + 1 :], junction.scales, strict=True)
-        shares = (min(1.0, vehicles / full) for vehicles, full in counted)
-        return record.model_copy(update={"observation": (*observation[: n_phases + 1], *shares)})
+        return record.model_copy(update={"observation": tuple(junction.normalized(observation))})
 
 
 def mistake_of(error: ValueError) -> str:

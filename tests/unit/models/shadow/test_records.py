@@ -73,6 +73,12 @@ def test_vehicle_counts_become_shares_of_the_capacities():
     assert record.observation == (1, 0, 0, 0.25, 1.0, 0.25)
 
 
+def test_negative_vehicle_counts_are_refused_as_the_gateway_does():
+    negative = {**DECISION, "observation": [1, 0, 0, 6, -1, 3]}
+    read_ = RecordForm(HARBOUR, vehicle_counts=True).read(json.dumps(negative))
+    assert read_ == Malformed("vehicle counts must not be negative")
+
+
 def test_lines_keep_their_numbers():
     lines = [json.dumps(DECISION), "", "{", json.dumps(DECISION)]
     read_ = list(FORM.read_lines(lines))
