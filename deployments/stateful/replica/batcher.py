@@ -272,14 +272,18 @@ class Batcher:
 
         From round to round they mostly stay the same, so their keys are kept.
         """
-        upcoming = [call.keys for call in self._calls]
+        upcoming, n_rows = list[Keys](), 0
+        for call in self._calls:
+            n_rows += len(call.keys)
+            if upcoming and n_rows > MAX_SHARED:
+                break
+            upcoming.append(call.keys)
         if upcoming != self._upcoming:
             self._upcoming = upcoming
-            chosen, n_rows, earlier = list[int](), 0, set[Key]()
-            for at, (call, keys) in enumerate(zip(self._calls, upcoming, strict=True)):
-                if not at or (n_rows + len(keys) <= MAX_SHARED and earlier.isdisjoint(call.states)):
+            chosen, earlier = list[int](), set[Key]()
+            for at, call in enumerate(self._calls[: len(upcoming)]):
+                if earlier.isdisjoint(call.states):
                     chosen.append(at)
-                    n_rows += len(keys)
                 earlier |= call.states
             if len(chosen) == 1:
                 joined = upcoming[0]

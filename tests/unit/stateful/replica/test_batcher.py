@@ -457,7 +457,7 @@ async def test_a_step_is_shared_up_to_its_size_and_a_long_call_has_several():
         rows_of(*((key, 1) for key in keys[end - size : end]))
         for size, end in zip(sizes, ends, strict=True)
     ]
-    assert await sizes_of_steps(served, *calls) == [LONGEST_ROUND, 1 + most // 2 + 1, most // 2]
+    assert await sizes_of_steps(served, *calls) == [LONGEST_ROUND, 1 + most // 2, most // 2 + 1]
 
 
 @simulated
