@@ -13,22 +13,19 @@ import os
 import sqlite3
 from pathlib import Path
 
-from rich.console import Console
-
 from deployments.stateful.layout import table_of
 from deployments.stateful.rolled_back import accept_rolled_back
 from deployments.store import SQLITE_PREFIX, Store
 from serve_app.cli.arguments import add_file
 from serve_app.cli.hints import make_command
 from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 
 _TABLES = {"documents", "counters"}
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_backup(backup: argparse.ArgumentParser) -> None:
@@ -50,9 +47,7 @@ def add_accept(accept: argparse.ArgumentParser) -> None:
 def _backup(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
     copy(_embedded(settings.existing_store_url()), options.file)
-    console.print(
-        f"The store is in {options.file}. Protect the file like a password.", markup=False
-    )
+    notes.print(f"The store is in {options.file}. Protect the file like a password.")
 
 
 def _restore(options: argparse.Namespace) -> None:
@@ -63,7 +58,7 @@ def _restore(options: argparse.Namespace) -> None:
     store = _embedded(settings.resolved_store_url)
     kept = replace(store, options.file)
     before = f" The store before is in {kept}." if kept else ""
-    console.print(f"Restored {store} from {options.file}.{before}", markup=False)
+    notes.print(f"Restored {store} from {options.file}.{before}")
 
 
 def _accept(options: argparse.Namespace) -> None:
@@ -73,7 +68,7 @@ def _accept(options: argparse.Namespace) -> None:
         raise CommandError(
             f"The store of {app} has not been found rolled back. Nothing was changed."
         )
-    console.print(f"The hidden states of {app} continue from what the store has.", markup=False)
+    notes.print(f"The hidden states of {app} continue from what the store has.")
 
 
 async def _accept_states(store: Store, app: str) -> bool:

@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
-from rich.console import Console
 
+from serve_app.cli.terminal import results
 from serve_app.errors import PACKAGES, CommandError
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.code_version import VARIABLE, code_version
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
 from serve_app.settings import Settings
-
-console = Console(highlight=False, soft_wrap=True)
 
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
@@ -37,18 +35,18 @@ def _check(options: argparse.Namespace) -> None:
         raise CommandError("\n".join(unreachable))
     if options.cluster is None:
         if named := " and ".join(name for name in REDIS_VARIABLES if os.environ.get(name)):
-            console.print(f"{named}: Redis accepts connections.")
+            results.print(f"{named}: Redis accepts connections.")
         else:
-            console.print(f"Neither {' nor '.join(REDIS_VARIABLES)} is set: a cluster needs both.")
-        console.print("There is no cluster yet to compare this machine with.")
+            results.print(f"Neither {' nor '.join(REDIS_VARIABLES)} is set: a cluster needs both.")
+        results.print("There is no cluster yet to compare this machine with.")
         return
     applications = read_deployed(RayDashboard(options.cluster.rstrip("/")))
     if differences := list(find_differences(applications)):
         raise CommandError("\n".join(differences))
     for name, config in applications.items():
         if _version(config) is None:
-            console.print(f"{name} was deployed without a version of its code.", style="yellow")
-    console.print("This machine has the code and the model files that the cluster serves.")
+            results.print(f"{name} was deployed without a version of its code.", style="yellow")
+    results.print("This machine has the code and the model files that the cluster serves.")
 
 
 def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
