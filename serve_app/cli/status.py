@@ -19,7 +19,7 @@ from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
-from serve_app.rollout.deploy import RUNNING, routes, statuses
+from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
 
 
@@ -110,11 +110,11 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _applications(instance: Instance) -> Iterator[dict[str, Any]]:
-    prefixes = routes(instance.dashboard)
-    for name, (status, message) in statuses(instance.dashboard).items():
-        url = instance.front_url + prefixes.get(name, "").rstrip("/")
-        failing = failing_checks(url) if name in prefixes else []
-        yield {"name": name, "status": status, "message": message, "not_ready": failing}
+    for name, each in instance.dashboard.applications().items():
+        prefix = each.get("route_prefix")
+        failing = failing_checks(instance.front_url + prefix.rstrip("/")) if prefix else []
+        message = message_of(each)
+        yield {"name": name, "status": each["status"], "message": message, "not_ready": failing}
 
 
 def _process(name: str, runs: bool, instance: Instance, role: Role) -> dict[str, Any]:
