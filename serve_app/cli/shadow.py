@@ -38,7 +38,7 @@ from serve_app.cli.terminal import notes
 from serve_app.configured_network import configured_network
 from serve_app.demo.connect import credentials_of
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
-from serve_app.processes.ports import Ports
+from serve_app.processes.installation import instance_of
 from serve_app.settings import Settings
 from serve_app.shadow import Lines, Recorder, Run, ShadowError
 
@@ -188,8 +188,7 @@ def _records(options: argparse.Namespace, network: Network) -> Iterator[Lines]:
 
 
 def _client(options: argparse.Namespace) -> Client:
-    ports = Ports.from_base(options.port_base) if options.port_base else Ports()
-    url = options.url or f"http://127.0.0.1:{ports.http}"
+    url = options.url or instance_of(options.port_base).base_url
     try:
         if options.token_file is not None:
             return Client(url, token=options.token_file.read_text(encoding="ascii").strip())
