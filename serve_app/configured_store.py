@@ -22,8 +22,7 @@ def require_shared_store() -> None:
     Raises:
         ValueError: each machine would have separate records.
     """
-    url = Settings().resolved_store_url
-    if not url.startswith("sqlite") or not ray.is_initialized():
+    if Settings().embedded_store is None or not ray.is_initialized():
         return
     machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     if len(machines) > 1:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from deployments.stateful.layout import table_of
 from deployments.stateful.rolled_back import accept_rolled_back
-from deployments.store import SQLITE_PREFIX, Store
+from deployments.store import Store
 from serve_app.cli.arguments import add_file
 from serve_app.cli.hints import make_command
 from serve_app.cli.stores import record_change, with_store
@@ -46,7 +46,8 @@ def add_accept(accept: argparse.ArgumentParser) -> None:
 
 def _backup(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    copy(_embedded(settings.existing_store_url()), options.file)
+    settings.existing_store_url()  # raises if there is nothing to copy
+    copy(_embedded(settings), options.file)
     notes.print(f"The store is in {options.file}. Protect the file like a password.")
 
 
@@ -55,7 +56,7 @@ def _restore(options: argparse.Namespace) -> None:
     if Instance(settings.data_dir).processes():
         down = make_command("down", options.port_base)
         raise CommandError(f"The system is running. Stop it first: {down}. Nothing was changed.")
-    store = _embedded(settings.resolved_store_url)
+    store = _embedded(settings)
     kept = replace(store, options.file)
     before = f" The store before is in {kept}." if kept else ""
     notes.print(f"Restored {store} from {options.file}.{before}")
@@ -78,12 +79,12 @@ async def _accept_states(store: Store, app: str) -> bool:
     return accepted
 
 
-def _embedded(url: str) -> Path:
-    if not url.startswith(SQLITE_PREFIX):
+def _embedded(settings: Settings) -> Path:
+    if (path := settings.embedded_store) is None:
         raise CommandError(
             "The store is a Redis, which has its own backups: see docs/operations.md."
         )
-    return Path(url.removeprefix(SQLITE_PREFIX))
+    return path
 
 
 def copy(store: Path, to: Path) -> None:

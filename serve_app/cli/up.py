@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from deployments.store import Store
 from serve_app.cli.arguments import add_config, add_timeout
 from serve_app.cli.deploy import print_problems, read, rollout_of
 from serve_app.cli.foreground import exit_on_sigterm, stay
@@ -197,15 +198,17 @@ def print_stop(options: argparse.Namespace) -> None:
 
 def _print_first_user(options: argparse.Namespace) -> None:
     from serve_app.cli.stores import record_change, with_store
-    from serve_app.identity.first_user import FILE_NAME, FIRST_USER, create_first_user
+    from serve_app.identity.first_user import FILE_NAME, FIRST_USER, Credentials, create_first_user
 
     settings = Settings.of_instance(options.port_base)
     kept = settings.data_dir / FILE_NAME
-    if credentials := create_first_user(settings):
-        with_store(
-            settings.resolved_store_url,
-            lambda store: record_change(store, "user added", credentials.username),
-        )
+
+    async def create(store: Store) -> Credentials | None:
+        if credentials := await create_first_user(settings, store):
+            await record_change(store, "user added", credentials.username)
+        return credentials
+
+    if credentials := with_store(settings.resolved_store_url, create):
         passwd = greenwave_command(f"users passwd {FIRST_USER}", options.port_base)
         results.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
