@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 
 import pytest
 from rich.console import Console
@@ -16,6 +14,7 @@ from serve_app.rollout.canary_metrics import (
     read_metrics,
     scrape_nodes,
 )
+from tests.support.local_server import Answer, serving
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -79,23 +78,10 @@ def test_a_table_of_nothing_has_a_column_for_what_is_in_service():
     assert [str(each.header) for each in comparison_table({}, {}).columns][1:] == ["in service"]
 
 
-class Exporter(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(PAGE.encode())
-
-    def log_message(self, *about: object) -> None: ...
-
-
 @pytest.fixture
 def port():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with serving(lambda request: Answer(200, PAGE.encode())) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.mark.parametrize("others", [False, True])

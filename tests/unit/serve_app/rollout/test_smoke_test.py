@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
 from serve_app.rollout.smoke_test import find_problems, has_policy, predict_once
 from tests.cities import small_city
+from tests.support.local_server import Answer, Request, json_answer, serving
 
 Answers = dict[str, tuple[int, object]]
 INFERENCE = {"route_prefix": "/", "import_path": "serve_app.inference:build"}
@@ -27,27 +26,11 @@ def system():
     """Serve each path as the test asks; yield the URL and the answers."""
     answers: Answers = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.get(self.path, (404, {}))
-            sent = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent)
+    def respond(request: Request) -> Answer:
+        return json_answer(*answers.get(request.path, (404, {})))
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.do_GET()
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}", answers
-        server.shutdown()
-        serving.join()
+    with serving(respond) as url:
+        yield url, answers
 
 
 def test_a_system_that_runs_as_configured_has_no_problems(system):
