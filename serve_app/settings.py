@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -28,6 +29,11 @@ def _collector(url: str) -> str:
 
 class InsecureSettingsError(ValueError):
     """The settings would make the system unsafe; the message is one sentence."""
+
+
+def variables_of(part: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the environment variables that a part of a serve config sets for its processes."""
+    return (part.get("runtime_env") or {}).get("env_vars") or {}
 
 
 def read_secret_file(path: Path, what: str, max_bytes: int) -> bytes:

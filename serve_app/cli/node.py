@@ -19,7 +19,7 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.code_version import VARIABLE, code_version
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
-from serve_app.settings import Settings
+from serve_app.settings import Settings, variables_of
 
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
@@ -83,7 +83,7 @@ def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
     """Name the model files of this machine's settings, unless the config names others."""
     settings = Settings()
     files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
-    return config | {"runtime_env": {"env_vars": files | _variables(config)}}
+    return config | {"runtime_env": {"env_vars": files | {**variables_of(config)}}}
 
 
 def _is_ours(config: Mapping[str, Any]) -> bool:
@@ -96,8 +96,4 @@ def _module(config: Mapping[str, Any]) -> str:
 
 
 def _version(config: Mapping[str, Any]) -> str | None:
-    return _variables(config).get(VARIABLE)
-
-
-def _variables(config: Mapping[str, Any]) -> dict[str, str]:
-    return (config.get("runtime_env") or {}).get("env_vars") or {}
+    return variables_of(config).get(VARIABLE)
