@@ -139,7 +139,7 @@ def _status(options: argparse.Namespace) -> None:
     pages = scrape_nodes(instance.ports.metrics, instance.ray_dir, warn)
     metrics = read_metrics(pages, app)
     if options.json:
-        rows = {name: figures(metrics.get(each)) for name, each in policies_of(user_config).items()}
+        rows = {name: figures(metrics[each]) for name, each in policies_of(user_config).items()}
         write_json({"user_config": user_config, "policies": rows})
         return
     results.print(_describe(user_config))
