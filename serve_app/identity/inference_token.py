@@ -60,7 +60,7 @@ def configured_tokens(settings: Settings) -> OpenTokens | None:
     return required_inference_tokens if inference_tokens(settings) else None
 
 
-def token_headers(settings: Settings | None = None) -> dict[str, str]:
+def token_headers(settings: Settings) -> dict[str, str]:
     """Return the headers for requests to the inference service."""
     tokens = inference_tokens(settings)
     return {"Authorization": f"Bearer {tokens[0]}"} if tokens else {}

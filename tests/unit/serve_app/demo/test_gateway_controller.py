@@ -13,7 +13,7 @@ import pytest
 from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
 from greenwave.client.core.call import NoReply, Reply, Send
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
@@ -65,7 +65,7 @@ class Plan:
 
 def make_controller(gateway: FakeGateway) -> GatewayController:
     client = Client("http://gateway", "ann", "secret", exchange=gateway)
-    return GatewayController(client, "run-1", Plan(), OutageLog(0, 5))
+    return GatewayController(client, "run-1", Plan(), OutageLog(0, 5), SHIPPED, "by the plan")
 
 
 def observe() -> dict[str, Observation]:

@@ -10,7 +10,7 @@ import pytest
 
 from greenwave.client import Client, GreenwaveError, Retries
 from greenwave.client.core.call import NoReply, Reply, Send
-from models.networks.shipped import JUNCTIONS
+from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
@@ -35,7 +35,7 @@ class Service:
 def make_controller(handler: Handler) -> InferenceController:
     once = Retries(attempts=1)
     client = Client("http://service", retries=once, exchange=Service(handler))
-    return InferenceController(client, "run-1", OutageLog(0, 5))
+    return InferenceController(client, "run-1", OutageLog(0, 5), SHIPPED)
 
 
 def observe() -> dict[str, Observation]:

@@ -80,11 +80,11 @@ def test_a_gateway_without_inference_is_reported(system, answer):
 def test_the_prediction_is_returned_and_a_lasting_failure_is_reported(system, monkeypatch):
     url, answers = system
     answers["/predict_action"] = (200, {"action": 1})
-    assert json.loads(predict_once(url)) == {"action": 1}
+    assert json.loads(predict_once(url, {}, SHIPPED)) == {"action": 1}
     monkeypatch.setattr(smoke_test, "TIMEOUT_S", 0.0)
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
-        predict_once(url)
+        predict_once(url, {}, SHIPPED)
 
 
 def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
@@ -106,7 +106,7 @@ def test_a_missing_or_wrong_token_is_reported_at_once(system):
     url, answers = system
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
     with pytest.raises(DeployError, match="Set INFERENCE_TOKEN"):
-        predict_once(url)
+        predict_once(url, {}, SHIPPED)
 
 
 @pytest.mark.parametrize(
