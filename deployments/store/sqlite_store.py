@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from deployments.store.interface import (
     BATCH,
@@ -75,14 +74,10 @@ class SqliteStore:
         statement = "DELETE FROM documents WHERE collection = ? AND unique_index = ?"
         return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
 
-    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        for batch in batches((table, key, value) for key, value in values.items()):
-            await self._writer.run(partial(_execute_many, _PUT, batch))
-
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         deleted = 0
         for batch in batches((table, key) for key in keys):
-            deleted += await self._writer.run(partial(_execute_many, _DELETE, batch))
+            deleted += await self._writer.run(partial(_delete_many, batch))
         return deleted
 
     async def change(
@@ -135,8 +130,8 @@ def _first(rows: sqlite3.Cursor) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-def _execute_many(statement: str, rows: list[tuple[Any, ...]], db: sqlite3.Connection) -> int:
-    return db.executemany(statement, rows).rowcount
+def _delete_many(rows: list[tuple[str, str]], db: sqlite3.Connection) -> int:
+    return db.executemany(_DELETE, rows).rowcount
 
 
 def _insert_many(

@@ -156,7 +156,7 @@ from deployments.store import Expected, StoreUnavailable, open_store
 async def main():
     store = open_store("sqlite:///" + sys.argv[1])
     before = {"0": b"small", "1": b"small"}
-    await store.put_many("cards", before)
+    await store.change("cards", before, when=Expected("0", None))
     much = {str(n): b"x" * 700 for n in range(1, 2000)}
     try:
         await store.change("cards", much, ["0"], when=Expected("0", b"small"))
