@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
-from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from deployments.customers.records.errors import InvalidFields, MissingParameter
@@ -70,7 +70,8 @@ class Routes:
 
 
 def _mobile_number(scope: Scope) -> str:
-    values = QueryParams(scope["query_string"]).getlist("mobileNumber")
+    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    values = [value for name, value in parameters if name == "mobileNumber"]
     if not values:
         raise MissingParameter("mobileNumber")
     # given twice, it is ambiguous; joined by a comma, it is not a number
