@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +24,7 @@ from deployments.store.interface import (
     InvalidStoreUrl,
     batches,
 )
-from deployments.store.sqlite_worker import SqliteWorker
-from deployments.store.sqlite_writer import SqliteWriter
+from deployments.store.sqlite_worker import SqliteWorker, transaction, turn
 
 _GET = "SELECT value FROM documents WHERE collection = ? AND key = ?"
 _GET_BY_INDEX = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
@@ -42,7 +42,7 @@ class SqliteStore:
         if not path or path == ":memory:" or "\0" in path:
             raise InvalidStoreUrl("a sqlite store needs the path of a file: sqlite:///PATH")
         self._path = Path(path).absolute()
-        self._writer = SqliteWriter(self._path)
+        self._writer = SqliteWorker(self._path, "for writes", self._commit)
         self._reader = SqliteWorker(self._path, "for reads")
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
@@ -123,6 +123,11 @@ class SqliteStore:
     async def close(self) -> None:
         await self._writer.close()
         await self._reader.close()
+
+    @contextmanager
+    def _commit(self, db: sqlite3.Connection) -> Iterator[None]:
+        with turn(self._path.with_name(f"{self._path.name}-turn")), transaction(db):
+            yield
 
 
 def _first(rows: sqlite3.Cursor) -> bytes | None:
