@@ -18,7 +18,7 @@ from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.policy.step import PolicyStep
-from models.policy.training_record import record_of, was_trained_behind_safety_layer
+from models.policy.training_record import read_record, record_of
 from serve_app.configured_network import network_of, resolved
 from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
@@ -64,7 +64,7 @@ def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
         if _variables(application).get("RL_INFERENCE_SERVICE_URL"):
             continue  # the files of another system are not known here
         for policy in _served_policies(inference):
-            if not was_trained_behind_safety_layer(policy):
+            if not read_record(policy).trained_behind_safety_layer:
                 yield (
                     f"Application {name}: safety is true, but {policy} was not trained behind the"
                     f" safety layer: {record_of(policy).name} beside it does not record that. Name"

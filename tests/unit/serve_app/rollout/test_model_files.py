@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_config
-from models.policy.training_record import write_record
+from models.policy.training_record import TrainingRecord, write_record
 from serve_app.rollout import canary
 from serve_app.rollout.model_files import find_file_faults
 from tests.reference import random_state_dict
@@ -47,7 +47,7 @@ def test_the_default_policy_was_not_trained_for_it():
 
 
 def test_a_policy_with_a_record_is_deployed(file):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     assert list(find_file_faults(config_of(file, safety=True))) == []
 
 
@@ -67,7 +67,7 @@ def test_the_policies_of_another_system_are_not_known(file):
 
 
 def test_only_the_policy_in_service_counts(file, tmp_path):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     config = config_of(tmp_path / "before.th", safety=True)
     torch.save(random_state_dict(), tmp_path / "before.th")
     (inference,) = [each for each in config["applications"] if each["name"] == "inference"]
@@ -76,7 +76,7 @@ def test_only_the_policy_in_service_counts(file, tmp_path):
 
 
 def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     new = tmp_path / "new.th"
     torch.save(random_state_dict(), new)
     given: dict[str, Any] = {"mode": "canary", "share": 0.1, "revision": None}
