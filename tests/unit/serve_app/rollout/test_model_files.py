@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_config
+from models.policy.form import SHIPPED_SAFE_POLICY
 from models.policy.training_record import TrainingRecord, write_record
 from serve_app.rollout import canary
 from serve_app.rollout.model_files import find_file_faults
@@ -44,6 +45,13 @@ def test_safety_with_a_policy_that_was_not_trained_for_it_is_refused(file):
 def test_the_default_policy_was_not_trained_for_it():
     (fault,) = find_file_faults(config_of(None, safety=True))
     assert "weights/agent.th was not trained" in fault
+
+
+def test_the_shipped_policy_for_the_layer_is_deployed():
+    named = config_of(Path("models/weights/agent-safe.th"), safety=True)
+    assert list(find_file_faults(named)) == []
+    (fault,) = find_file_faults(config_of(None, safety=True))
+    assert str(SHIPPED_SAFE_POLICY) in fault
 
 
 def test_a_policy_with_a_record_is_deployed(file):
@@ -83,6 +91,21 @@ def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
     config = canary.start_canary(config_of(file, safety=True), "inference", new, **given)
     (fault,) = find_file_faults(config)
     assert f"{new} was not trained" in fault
+
+
+@pytest.mark.parametrize("counts", ["standing", "all"])
+def test_a_canary_must_count_the_same_vehicles(file, tmp_path, counts):
+    new = tmp_path / "new.th"
+    torch.save(random_state_dict(), new)
+    write_record(new, TrainingRecord(counts=counts))
+    given: dict[str, Any] = {"mode": "shadow", "share": 0.1, "revision": None}
+    config = canary.start_canary(config_of(file), "inference", new, **given)
+    faults = list(find_file_faults(config))
+    if counts == "standing":
+        assert faults == []
+    else:
+        (fault,) = faults
+        assert f"{file} standing and {new} all" in fault
 
 
 def test_files_of_policies_that_do_not_count_are_not_refused(file):
