@@ -23,6 +23,7 @@ from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep, Step
+from models.policy.training_record import Counts, read_record
 from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have; JSON has no -inf
@@ -102,6 +103,7 @@ class PolicyModel:
 
     Args:
         diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+        counts: the vehicles of the observations.
     """
 
     def __init__(
@@ -109,8 +111,10 @@ class PolicyModel:
         policy: PolicyStep,
         network: Network,
         diagnoses: Sequence[JunctionDiagnosis] | None = None,
+        counts: Counts = "standing",
     ) -> None:
         self.policy = policy
+        self.counts = counts
         self._diagnoses = diagnoses
         self._width = state_width(diagnoses)
         self._sizes = network.obs_sizes.tolist()
@@ -121,12 +125,13 @@ class PolicyModel:
     def load(
         cls, path: Path, network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None
     ) -> Self:
-        """Read a policy file.
+        """Read a policy file, and the record beside it.
 
         Raises:
             InvalidPolicyFileError: the file cannot be served.
         """
-        return cls(PolicyStep.load(path, network), network, diagnoses)
+        policy, record = PolicyStep.load(path, network), read_record(path)
+        return cls(policy, network, diagnoses, record.counts)
 
     def initial_state(self, key: Key) -> Array:
         return initial_state(key, self._width)
