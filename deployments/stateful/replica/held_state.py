@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deployments.stateful.protocol import Grant, Key, Receipts, Version, made
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.receipts import ReceiptCache
-from deployments.stateful.replica.slab import Array, RowNumbers, Slab
+from deployments.stateful.replica.slab import Array, RowNumbers, Selection, Slab, select
 
 
 class HeldCopy(NamedTuple):
@@ -91,14 +91,14 @@ class HeldBatch:
 
     Attributes:
         by_key: the states, in their order.
-        rows: (B,) of the slab.
+        rows: selects their rows of the slab.
     """
 
     __slots__ = ("by_key", "rows", "slab")
 
     def __init__(self, states: Iterable[HeldState], slab: Slab) -> None:
         self.by_key = {each.key: each for each in states}
-        self.rows: RowNumbers = np.array([each.row for each in self.by_key.values()], np.intp)
+        self.rows: Selection = select([each.row for each in self.by_key.values()])
         self.slab = slab
 
     def __len__(self) -> int:
@@ -119,12 +119,16 @@ class HeldBatch:
     @property
     def owned(self) -> bool:
         """Whether all are owned, whether or not the lease is valid."""
-        return bool(np.count_nonzero(self.slab.owned[self.rows]) == len(self.rows))
+        return bool(np.count_nonzero(self.slab.owned[self.rows]) == len(self.by_key))
+
+    @property
+    def row_numbers(self) -> RowNumbers:
+        return np.array([each.row for each in self.by_key.values()], np.intp)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """(B,) copies of the numbers of steps."""
-        return self.slab.steps[self.rows]
+        return _copied(self.slab.steps, self.rows)
 
     @property
     def versions(self) -> list[Version]:
@@ -133,8 +137,12 @@ class HeldBatch:
 
     def gather(self) -> Array:
         """Return copies of the states, (B, \\*shape)."""
-        return self.slab.states.take(self.rows, axis=0)
+        return _copied(self.slab.states, self.rows)
 
     def part(self, which: Iterable[int]) -> HeldBatch:
         states = self.states
         return HeldBatch([states[each] for each in which], self.slab)
+
+
+def _copied(column: Array, rows: Selection) -> Array:
+    return column[rows].copy() if isinstance(rows, slice) else column.take(rows, axis=0)

@@ -64,13 +64,13 @@ class ReceiptCache(dict[str | None, Receipt | tuple[StepReceipts, int]]):
     def since(self, step: int) -> Receipts:
         """Return the receipts of later steps, for a commit."""
         later: list[Receipt] = []
-        for entry in reversed(self.values()):
+        for request_id, entry in reversed(self.items()):
             receipt = _receipt(entry)
             if receipt.step <= step:
                 break
+            if receipt is not entry:
+                self[request_id] = receipt
             later.append(receipt)
-        for receipt in later:
-            self[receipt.request_id] = receipt
         return tuple(reversed(later))
 
 

@@ -5,6 +5,7 @@ Plain values: nothing here waits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 RowNumbers = NDArray[np.intp]
+Selection = slice | RowNumbers
+"""Which rows: a slice of consecutive ones takes a third of the time of their numbers."""
 
 _FIRST_CAPACITY = 64
 _COUNTERS = np.dtype(
@@ -24,6 +27,16 @@ _COUNTERS = np.dtype(
     ],
     align=True,
 )
+
+
+def select(rows: Sequence[int]) -> Selection:
+    """Return what selects these rows of a slab, in their order."""
+    n_rows = len(rows)
+    if n_rows and rows[-1] - rows[0] == n_rows - 1:
+        first = rows[0]
+        if n_rows == 1 or rows == [*range(first, first + n_rows)]:
+            return slice(first, first + n_rows)
+    return np.array(rows, np.intp)
 
 
 class Slab:
