@@ -69,12 +69,12 @@ class StatefulEngine:
         """Return the states of the keys; None unless they differ and may all be stepped now."""
         if not all(shard.may_step for shard in self._shards):
             return None
-        held = keys.held
-        if held is None or held.slab is not self._slab or not held.owned:
-            keys.held = held = None
+        selections = self._slab.selections
+        held: HeldBatch | None = selections.get(keys)
+        if held is None:
             states = [each for each in self.all_owned(keys) if each is not None]
             if len(states) == len(keys) == len(set(states)):
-                keys.held = held = self.batch_of(states)
+                held = selections[keys] = self.batch_of(states)
         return held
 
     def batch_of(self, states: Iterable[HeldState]) -> HeldBatch:

@@ -47,12 +47,15 @@ class HeldState:
         self.slab = slab
         self.row = slab.take()
         self.receipts = ReceiptCache()
+        self.phase = Phase.NOT_OWNED
         self.enter(phase)
 
     def __del__(self) -> None:
         self.slab.free(self.row)  # claims and commits in flight may have been the last to need it
 
     def enter(self, phase: Phase) -> None:
+        if self.phase is Phase.OWNED:
+            self.slab.selections.clear()
         self.phase = phase
         self.slab.owned[self.row] = phase is Phase.OWNED
 

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from deployments.stateful.protocol import Key, Output
-from deployments.stateful.replica.held_state import HeldBatch
 from deployments.stateful.replica.queues import Request, StepResult, StepResults
 from deployments.stateful.replica.receipts import StepReceipts
 from deployments.trace_context import CURRENT, Trace
@@ -23,16 +22,11 @@ RowOutcome = StepResult | Exception
 
 
 class Keys(Sequence[Key]):
-    """The keys of a call's rows. A caller that steps the same states again and again keeps them.
-
-    Attributes:
-        held: what a replica has of them, all of it owned, as of their last step.
-    """
+    """The keys of a call's rows. A caller that steps the same states again and again keeps them."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
         self._parts: dict[Any, Keys] = {}
-        self.held: HeldBatch | None = None
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +47,15 @@ class Slab:
     Attributes:
         states: (capacity, \\*shape).
         steps, sent, committed, owned, dirty: (capacity,), views of one array.
+        selections: batches of owned states, by the keys for which they were selected. All are
+            dropped when any state is no longer owned: they would keep it in memory.
     """
 
     def __init__(self) -> None:
         self.states: Array = np.empty((0, 0))
         self._counters = np.zeros(0, _COUNTERS)
         self._free: list[int] = []
+        self.selections: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._name_columns()
 
     def _name_columns(self) -> None:
