@@ -134,6 +134,12 @@ class HeldBatch:
         return _copied(self.slab.steps, self.rows)
 
     @property
+    def next_steps(self) -> list[int]:
+        """B numbers: each counts the steps of a state, the next one included."""
+        steps: list[int] = (self.slab.steps[self.rows] + 1).tolist()
+        return steps
+
+    @property
     def versions(self) -> list[Version]:
         epochs = [each.epoch for each in self.by_key.values()]
         return list(made(Version, epochs, self.steps.tolist()))
