@@ -145,10 +145,9 @@ class PolicyModel:
             observations: Sequence[Sequence[float] | Floats] | Floats = inputs.observations
             explained: Sequence[int] = range(len(agents)) if inputs.logits else ()
         else:
-            agents = [agent for agent, _, _ in inputs]
-            observations = [observation for _, observation, _ in inputs]
-            explained = [row for row, (_, _, logits) in enumerate(inputs) if logits]
-        unavailable = self.unavailable[agents]
+            agents, observations, logits = map(list, zip(*inputs, strict=True))
+            explained = [row for row, asked in enumerate(logits) if asked] if any(logits) else ()
+        unavailable = self.unavailable.take(agents, axis=0)
         encoded = self._encode(agents, observations)
         memories, faults = self._diagnose(agents, encoded, states)
         step = self.policy(encoded, states[:, :HIDDEN_DIM], unavailable)
@@ -160,11 +159,12 @@ class PolicyModel:
             decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
         if explained:
-            logits = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
+            found = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
             for row in explained:
-                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
-        for row in (row for row, is_finite in enumerate(finite) if not is_finite):
-            decisions[row] = NonFiniteStateError()
+                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *found[row])
+        if not all(finite):
+            for row in (row for row, is_finite in enumerate(finite) if not is_finite):
+                decisions[row] = NonFiniteStateError()
         if memories is None:
             return decisions, step.hidden
         return decisions, np.concatenate([step.hidden, memories], axis=1)

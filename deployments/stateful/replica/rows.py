@@ -14,25 +14,20 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from deployments.stateful.protocol import Key, Output
-from deployments.stateful.replica.held_state import HeldBatch
+from deployments.stateful.replica.held_state import HeldState
 from deployments.stateful.replica.queues import Request, StepResult, StepResults
-from deployments.stateful.replica.receipts import StepReceipts
+from deployments.stateful.replica.receipts import StepReceipts, note
 from deployments.trace_context import CURRENT, Trace
 
 RowOutcome = StepResult | Exception
 
 
 class Keys(Sequence[Key]):
-    """The keys of a call's rows. A caller that steps the same states again and again keeps them.
-
-    Attributes:
-        held: what a replica has of them, all of it owned, as of their last step.
-    """
+    """The keys of a call's rows. A caller that steps the same states again and again keeps them."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
         self._parts: dict[Any, Keys] = {}
-        self.held: HeldBatch | None = None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -246,22 +241,20 @@ class RowBatch:
     def request(self, row: int) -> Request:
         return self._rows.request(self._numbers[row], self.keys[row], self._outcomes)
 
-    def receipts(self, results: StepResults) -> StepReceipts | None:
-        """Return the receipts of the rows that have an idempotency key, if one has."""
+    def note(self, states: Iterable[HeldState], results: StepResults) -> None:
+        """Note the receipts of the rows that have an idempotency key."""
         ids, fingerprints = self._rows.request_ids, self._rows.fingerprints
         if ids is None:
-            return None
+            return
         numbers = self._numbers
         if len(numbers) < len(ids):
             ids, fingerprints = [ids[n] for n in numbers], [fingerprints[n] for n in numbers]
-        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
+        receipts = StepReceipts(ids, fingerprints, results.steps, results.outputs)
+        note((each.receipts for each in states), receipts)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
         return [self._outcomes]
-
-    def stepped(self) -> None:
-        """Note that the steps are made."""
 
     def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         """Send the results of some rows, or of all, unless the caller has disconnected."""
