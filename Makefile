@@ -13,6 +13,9 @@ ARGS   ?=
 # Settings of the shipped policy; the start is greedy's rule. An option of ARGS replaces the same option here.
 POLICY_RUN := --output reports/policy/mappo --iterations 60 --episodes 24 --repeats 4 --critic-iterations 2 \
 	--gamma 0.995 --actor-rate 1.2e-3 --average-decay 0.9 --validate-every 10
+# Settings of the policy for the safety layer.
+SAFE_POLICY_RUN := --output reports/policy/safe --safety --counts all --start models/weights/agent.th --iterations 0 \
+	--imitation-rounds 5 --imitation-episodes 8 --levels 0.2,0.3,0.3,0.2
 
 define CHECK_PYTHON
 import sys
@@ -25,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -143,6 +146,9 @@ train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committe
 
 train-policy: $(VENV)/.sim  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
 	@$(BIN)/python -m models.training $(POLICY_RUN) $(ARGS)
+
+train-safe-policy: $(VENV)/.sim  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 40 simulated hours)
+	@$(BIN)/python -m models.training $(SAFE_POLICY_RUN) $(ARGS)
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
 	@$(BIN)/python -m models.evaluation $(ARGS)

@@ -10,7 +10,7 @@ from typing import Any
 from models.networks.network import Network, read_network
 from models.networks.shipped import SHIPPED
 from serve_app.errors import ROOT
-from serve_app.settings import Settings
+from serve_app.settings import Settings, variables_of
 
 
 def resolved(path: Path) -> Path:
@@ -44,8 +44,8 @@ def network_of(application: Mapping[str, Any], *, whole: bool = False) -> Networ
     Raises:
         InvalidNetworkError: its file cannot be read, or is not a network.
     """
-    variables = (application.get("runtime_env") or {}).get("env_vars") or {}
-    named = (application.get("args") or {}).get("network") or variables.get("NETWORK_PATH")
+    variable = variables_of(application).get("NETWORK_PATH")
+    named = (application.get("args") or {}).get("network") or variable
     return configured_network(Path(named) if named else None, whole=whole)
 
 

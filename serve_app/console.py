@@ -8,7 +8,7 @@ from ray.serve import Application
 from deployments.console.deployment import Console
 from deployments.console.options import ConsoleOptions
 from serve_app.configured_network import configured_network
-from serve_app.configured_store import open_configured_store
+from serve_app.configured_replicas import open_configured_store
 from serve_app.identity.first_user import configured_users
 from serve_app.identity.keys import ConfiguredKeys, check_keys
 from serve_app.settings import Settings

@@ -10,8 +10,11 @@ from ray.serve import Application, Deployment
 from deployments.customers import record_types
 from deployments.customers.records.deployment import CustomerRecords, RecordOptions
 from deployments.customers.records.record_type import RecordType
-from serve_app.configured_observability import configured_observability
-from serve_app.configured_store import open_configured_store, require_shared_store
+from serve_app.configured_replicas import (
+    configured_observability,
+    open_configured_store,
+    require_shared_store,
+)
 from serve_app.settings import Settings
 
 

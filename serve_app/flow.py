@@ -8,7 +8,7 @@ from ray.serve import Application
 from deployments.flow.service import FlowService
 from deployments.forecast.deployment import bind
 from deployments.forecast.options import ForecastOptions
-from serve_app.configured_observability import configured_observability
+from serve_app.configured_replicas import configured_observability
 from serve_app.settings import Settings
 
 

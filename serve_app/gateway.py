@@ -11,8 +11,11 @@ from deployments.gateway.inference_calls.address import base_of
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import check_safety
 from serve_app.configured_network import configured_network
-from serve_app.configured_observability import configured_observability
-from serve_app.configured_store import open_configured_store, require_shared_store
+from serve_app.configured_replicas import (
+    configured_observability,
+    open_configured_store,
+    require_shared_store,
+)
 from serve_app.identity.first_user import configured_users
 from serve_app.identity.inference_token import configured_tokens
 from serve_app.identity.keys import ConfiguredKeys, check_keys

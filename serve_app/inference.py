@@ -9,8 +9,11 @@ from deployments.inference.deployment import Inference
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import diagnoses_of
 from serve_app.configured_network import configured_network, resolved
-from serve_app.configured_observability import configured_observability
-from serve_app.configured_store import open_configured_store, require_shared_store
+from serve_app.configured_replicas import (
+    configured_observability,
+    open_configured_store,
+    require_shared_store,
+)
 from serve_app.identity.inference_token import configured_tokens
 from serve_app.settings import Settings
 

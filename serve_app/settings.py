@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from deployments.store import StoreUnavailable
+from deployments.store import SQLITE_PREFIX, StoreUnavailable
 
 _WEIGHTS = Path(__file__).resolve().parent.parent / "models" / "weights"
 
@@ -28,6 +29,33 @@ def _collector(url: str) -> str:
 
 class InsecureSettingsError(ValueError):
     """The settings would make the system unsafe; the message is one sentence."""
+
+
+def variables_of(part: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the environment variables that a part of a serve config sets for its processes."""
+    return (part.get("runtime_env") or {}).get("env_vars") or {}
+
+
+def read_secret_file(path: Path, what: str, max_bytes: int) -> bytes:
+    """Read a file with secrets.
+
+    Args:
+        what: its content, for the error.
+
+    Raises:
+        InsecureSettingsError: every user can read it, it is too large, or it cannot be read.
+    """
+    try:
+        found = path.stat()
+        if found.st_mode & 0o007:
+            raise InsecureSettingsError(
+                f"{path} has {what}, and every user can read it. Set its mode to 0600."
+            )
+        if found.st_size > max_bytes:
+            raise InsecureSettingsError(f"{path} is larger than {max_bytes} bytes.")
+        return path.read_bytes()
+    except OSError as error:
+        raise InsecureSettingsError(f"Cannot read {path}: {error.strerror}.") from None
 
 
 class Settings(BaseSettings):
@@ -178,7 +206,13 @@ class Settings(BaseSettings):
 
     @property
     def resolved_store_url(self) -> str:
-        return self.store_url or f"sqlite:///{self.data_dir / 'greenwave.db'}"
+        return self.store_url or f"{SQLITE_PREFIX}{self.data_dir / 'greenwave.db'}"
+
+    @property
+    def embedded_store(self) -> Path | None:
+        """The file of the embedded store; None if the store is a Redis."""
+        url = self.resolved_store_url
+        return Path(url.removeprefix(SQLITE_PREFIX)) if url.startswith(SQLITE_PREFIX) else None
 
     def existing_store_url(self) -> str:
         """Return the store's URL, if an embedded store exists.
@@ -186,11 +220,10 @@ class Settings(BaseSettings):
         Raises:
             StoreUnavailable: its file does not exist; a mistyped name must not seem an empty store.
         """
-        url = self.resolved_store_url
-        path = Path(url.removeprefix("sqlite:///"))
-        if url.startswith("sqlite:///") and not path.exists():
+        path = self.embedded_store
+        if path is not None and not path.exists():
             raise StoreUnavailable(
                 f"There is no store at {path.absolute()}. Use the STORE_URL, DATA_DIR and"
                 " --port-base of `greenwave up`."
             )
-        return url
+        return self.resolved_store_url

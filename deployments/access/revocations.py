@@ -14,7 +14,6 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol
 
 from deployments.access.claims import Claims
 from deployments.store import Expected, Store
@@ -60,16 +59,6 @@ STALE_S = 5.0  # since the last successful read
 USERS = "gateway_users"
 
 
-class Rule(Protocol):
-    """A rule that revokes tokens."""
-
-    async def refresh(self) -> bool:
-        """Read the rule from the store; return whether it has changed."""
-
-    def revokes(self, token: Claims) -> bool:
-        """Return whether a token is revoked."""
-
-
 class Revocations:
     """All rules, as of the last refresh.
 
@@ -77,7 +66,9 @@ class Revocations:
         clock: monotonic, in seconds.
     """
 
-    def __init__(self, rules: Sequence[Rule], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rules: Sequence[TableRule], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rules = rules
         self._clock = clock
         self._fresh_until = -math.inf
@@ -110,6 +101,7 @@ class TableRule(ABC):
         self._revision: bytes | None = None
 
     async def refresh(self) -> bool:
+        """Read the table if it has changed; return whether it has."""
         revision = await self._table.revision()
         if revision == self._revision:
             return False

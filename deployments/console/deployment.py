@@ -18,7 +18,6 @@ from deployments.ray_private.serve import read_replicas
 from deployments.replica import ReplicaBase
 from deployments.store import Store
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 
 
 @serve.deployment(name="Console")
@@ -40,7 +39,7 @@ class Console(ReplicaBase):
         open_keys: Callable[[], Callable[[], Keys]],
         users: Mapping[str, str],
         open_store: Callable[[], Store],
-        network: Network = SHIPPED,
+        network: Network,
     ) -> None:
         super().__init__()
         lower_priority()

@@ -7,13 +7,8 @@ of the turn join it. The batcher never waits for more: a forecast costs less tha
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
-
-from deployments.forecast.errors import ForecastError, PredictionFailedError
-
-logger = logging.getLogger("ray.serve")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,7 +28,7 @@ class Batcher(Generic[Item, Result]):
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """Queue an item; the future fails with a :class:`ForecastError`."""
+        """Queue an item; the future fails as the whole batch does."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._run_waiting)
@@ -51,13 +46,9 @@ class Batcher(Generic[Item, Result]):
     def _run_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = self._run([item for item, _ in batch])
-        except ForecastError as refusal:
-            for _, answer in batch:
-                answer.set_exception(refusal)
         except Exception as error:
-            logger.exception("A batch of %d forecasts failed", len(batch))
             for _, answer in batch:
-                answer.set_exception(PredictionFailedError(error))
+                answer.set_exception(error)
         else:
             for (_, answer), result in zip(batch, results, strict=True):
                 answer.set_result(result)

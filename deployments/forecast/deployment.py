@@ -33,7 +33,7 @@ class ForecastReplica(ReplicaBase):
         self,
         service: type[Service],
         model_path: Path,
-        observability: Observability | None = None,
+        observability: Observability,
     ) -> None:
         super().__init__(observability)
         self._service = service()
@@ -53,9 +53,7 @@ class ForecastReplica(ReplicaBase):
         await self._model.reconfigure(user_config)
 
 
-def bind(
-    service: type[Service], model_path: Path, observability: Observability | None = None
-) -> Application:
+def bind(service: type[Service], model_path: Path, observability: Observability) -> Application:
     """Make the application of a forecast."""
     deployment: Deployment = ForecastReplica
     name = service.variant.deployment

@@ -1,11 +1,4 @@
-"""Refusals of forecasts; ``str(error)`` is the ``detail`` of the response.
-
-ForecastError
-├── InvalidRequestError         400
-├── UnknownJunctionError        404
-├── PredictionFailedError       500
-└── ModelNotLoadedError         503
-"""
+"""Refusals of forecasts; ``str(error)`` is the ``detail`` of the response."""
 
 from __future__ import annotations
 
@@ -14,29 +7,25 @@ from collections.abc import Iterable
 from deployments.http.errors import RefusedError
 
 
-class ForecastError(RefusedError):
-    """A request that gets no forecast."""
-
-
-class InvalidRequestError(ForecastError):
+class InvalidRequestError(RefusedError):
     status = 400
 
 
-class UnknownJunctionError(ForecastError):
+class UnknownJunctionError(RefusedError):
     status = 404
 
     def __init__(self, junction_id: str, known: Iterable[str]) -> None:
         super().__init__(f"Unknown junction '{junction_id[:100]}'. Known: {list(known)}")
 
 
-class PredictionFailedError(ForecastError):
+class PredictionFailedError(RefusedError):
     status = 500
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(f"Prediction error: {cause}")
 
 
-class ModelNotLoadedError(ForecastError):
+class ModelNotLoadedError(RefusedError):
     status = 503
     code = "model_not_loaded"
 

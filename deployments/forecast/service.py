@@ -83,7 +83,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
         """Answer a request for a forecast.
 
         Raises:
-            ForecastError: with the status and the detail of the answer.
+            RefusedError: with the status and the detail of the answer.
         """
         question = self.parse(body)
         self._served()
@@ -117,7 +117,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
 
     @abstractmethod
     def parse(self, body: bytes) -> Question:
-        """Read a request; raise a ForecastError if it is invalid."""
+        """Read a request; raise a RefusedError if it is invalid."""
 
     @abstractmethod
     def stack(self, model: Model, questions: list[Question]) -> Inputs:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.types import Scope
 
 from deployments.access import claims
@@ -104,5 +106,5 @@ class Routes:
             raise
 
 
-def _success(response: BaseModel) -> Answer:
-    return 200, response.__pydantic_serializer__.to_json(response, exclude_none=True), JSON_HEADERS
+def _success(response: BaseModel | dict[str, Any]) -> Answer:
+    return 200, to_json(response), JSON_HEADERS

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from deployments.access.audit import AuditBuffer
 from deployments.access.keys import public_keys
@@ -36,7 +37,6 @@ from deployments.gateway.login import Logins
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
     FALLBACK_STATUS,
-    ActionResponse,
     ActionStatus,
     HealthResponse,
     LoginResponse,
@@ -52,6 +52,9 @@ from deployments.trace_context import CURRENT
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.signals.diagnosis import Fault
+
+ActionBody = dict[str, Any]
+"""An ActionResponse without what is None; to make the model takes as long as to render it."""
 
 MAX_FALLBACKS = 50  # between two reports to the console
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
@@ -141,7 +144,7 @@ class GatewayService:
 
     async def act(
         self, body: bytes, run: str | None, key: str | None, request_id: str | None
-    ) -> ActionResponse:
+    ) -> ActionBody:
         """Answer POST /traffic/action.
 
         Args:
@@ -157,7 +160,7 @@ class GatewayService:
         query = parse_action_request(body, safely, self.network)
         return await self._decide(query, run, key, request_id)
 
-    async def demo(self, run: str | None, request_id: str | None) -> ActionResponse:
+    async def demo(self, run: str | None, request_id: str | None) -> ActionBody:
         """Answer GET /traffic/action, for a random junction."""
         junction = self._random.choice(list(self.network.junctions.values()))
         observation = random_observation(junction, self._random)
@@ -166,7 +169,7 @@ class GatewayService:
 
     async def _decide(
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
-    ) -> ActionResponse:
+    ) -> ActionBody:
         run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
         step = Step(
             run,
@@ -206,16 +209,20 @@ class GatewayService:
             action, safety = self._guard.decide(query.junction_id, query.shown, action)
         signal = signal_of(action)
         self.counts.actions[self._labels[query.junction_id], signal] += 1
-        return ActionResponse.model_construct(
-            junctionId=query.junction_id,
-            predictedAction=action,
-            signalState=signal,
-            timestamp=now_ms(),
-            status=status,
-            fallbackPlan=plan,
-            safety=safety,
-            failedDetectors=dict(failed) or None,
-        )
+        answer: ActionBody = {
+            "junctionId": query.junction_id,
+            "predictedAction": action,
+            "signalState": signal,
+            "timestamp": now_ms(),
+            "status": status,
+        }
+        if plan is not None:
+            answer["fallbackPlan"] = plan
+        if safety is not None:
+            answer["safety"] = safety
+        if failed:
+            answer["failedDetectors"] = dict(failed)
+        return answer
 
     async def reset(self, run: str | None, request_id: str | None) -> ResetResponse:
         """Clear a run's hidden states.

@@ -108,6 +108,8 @@ class Connection(HttpToolsProtocol):
         root, path = scope["root_path"] + self._stats.prefix, scope["path"]
         if not path.startswith(root):
             return None
+        if self._fast.whole_paths:
+            root = ""
         route = self._fast.route_of(scope["method"], path.removeprefix(root))
         if route is None:
             return None

@@ -72,6 +72,7 @@ class FastRoutes:
         counts_others: whether requests of other routes count as well.
         access_log: notified of every response.
         guard: raises the refusal of a request, on every route that is not open.
+        whole_paths: whether all paths are those of URLs, whatever the route prefix.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class FastRoutes:
         counts_others: bool = False,
         access_log: AccessLog | None = None,
         guard: Check | None = None,
+        whole_paths: bool = False,
     ) -> None:
+        self.whole_paths = whole_paths
         self._declared: FastAPI = app
         self._others: ASGIApp = app
         self._render_error = render_error
@@ -119,7 +122,7 @@ class FastRoutes:
         """Add a route to the table, and declare it in the OpenAPI document.
 
         Args:
-            path: below the prefix of the application.
+            path: below the prefix of the application, unless paths are whole.
             handle: from the scope and the body to the answer. Its name and docstring are those of
                 the operation.
             check: raises the refusal of a request before its body is read.
@@ -155,6 +158,8 @@ class FastRoutes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request_headers.set(scope["headers"])
+            if self.whole_paths:
+                scope = {**scope, "root_path": ""}
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             route = self.route_of(scope["method"], path)
             if route is not None:
@@ -172,7 +177,7 @@ class FastRoutes:
         """Return the route of a request; None when it is not in the table.
 
         Args:
-            path: below the prefix of the application.
+            path: as in :meth:`add`.
         """
         return self._routes.get((method, path))
 

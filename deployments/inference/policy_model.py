@@ -23,6 +23,7 @@ from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import Floats, PolicyStep, Step
+from models.policy.training_record import Counts, read_record
 from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have; JSON has no -inf
@@ -108,6 +109,7 @@ class PolicyModel:
 
     Args:
         diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
+        counts: the vehicles of the observations.
     """
 
     def __init__(
@@ -115,8 +117,10 @@ class PolicyModel:
         policy: PolicyStep,
         network: Network,
         diagnoses: Sequence[JunctionDiagnosis] | None = None,
+        counts: Counts = "standing",
     ) -> None:
         self.policy = policy
+        self.counts = counts
         self._diagnoses = diagnoses
         self._width = state_width(diagnoses)
         self._sizes = network.obs_sizes.tolist()
@@ -127,12 +131,13 @@ class PolicyModel:
     def load(
         cls, path: Path, network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None
     ) -> Self:
-        """Read a policy file.
+        """Read a policy file, and the record beside it.
 
         Raises:
             InvalidPolicyFileError: the file cannot be served.
         """
-        return cls(PolicyStep.load(path, network), network, diagnoses)
+        policy, record = PolicyStep.load(path, network), read_record(path)
+        return cls(policy, network, diagnoses, record.counts)
 
     def initial_state(self, key: Key) -> Array:
         return initial_state(key, self._width)
@@ -146,10 +151,9 @@ class PolicyModel:
             observations: Sequence[Sequence[float] | Floats] | Floats = inputs.observations
             explained: Sequence[int] = range(len(agents)) if inputs.logits else ()
         else:
-            agents = [agent for agent, _, _ in inputs]
-            observations = [observation for _, observation, _ in inputs]
-            explained = [row for row, (_, _, logits) in enumerate(inputs) if logits]
-        unavailable = self.unavailable[agents]
+            agents, observations, logits = map(list, zip(*inputs, strict=True))
+            explained = [row for row, asked in enumerate(logits) if asked] if any(logits) else ()
+        unavailable = self.unavailable.take(agents, axis=0)
         encoded = self._encode(agents, observations)
         memories, faults = self._diagnose(agents, encoded, states)
         step = self.policy(encoded, states[:, :HIDDEN_DIM], unavailable)
@@ -161,9 +165,9 @@ class PolicyModel:
             decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
         if explained:
-            logits = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
+            found = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
             for row in explained:
-                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
+                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *found[row])
         if not all(finite):
             for row in (row for row, is_finite in enumerate(finite) if not is_finite):
                 decisions[row] = NonFiniteStateError()

@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 from deployments.http.errors import Code, ErrorBody
 from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
 from models.networks.shipped import JUNCTIONS
+from models.policy.training_record import Counts
 from models.signals import diagnosis
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -128,4 +129,9 @@ class ModelInfo(BaseModel):
     n_actions: int
     n_agents: int
     obs_agent_id: bool = True
+    counts: Counts = Field(
+        default="standing",
+        description="Vehicles that a lane's value in an observation counts: those that stand, or "
+        "all on the lane. The record beside the policy's file names them.",
+    )
     junctions: dict[str, JunctionInfo]

@@ -241,6 +241,7 @@ class InferenceService:
             n_actions=form.n_actions,
             n_agents=form.n_agents,
             obs_agent_id=form.agent_id,
+            counts="standing" if model is None else model.counts,
             junctions={
                 junction.id: JunctionInfo(
                     agent_index=junction.agent_index,

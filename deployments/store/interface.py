@@ -114,9 +114,6 @@ class Store(Protocol):
     async def delete_by_index(self, table: str, index: str) -> bool:
         """Delete the document with this index value; return False when there is none."""
 
-    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        """Write documents without an index, atomically for each document."""
-
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         """Delete the documents with these keys; return how many existed."""
 

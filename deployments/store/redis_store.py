@@ -78,11 +78,6 @@ class RedisStore:
     async def delete_by_index(self, table: str, index: str) -> bool:
         return bool(await self._script(scripts.DELETE_BY_INDEX, table, [index]))
 
-    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        documents = _hashes(table)[0]
-        for batch in batches(values.items()):
-            await self._redis.run(partial(_put, documents, dict(batch)))
-
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         deleted = 0
         for batch in batches(keys):
@@ -165,10 +160,6 @@ def _hashes(table: str) -> tuple[str, str, str]:
     # the braces put all three on one shard of a Redis Cluster, as scripts need it
     prefix = f"greenwave:{{{table}}}"
     return f"{prefix}:documents", f"{prefix}:keys", f"{prefix}:indexes"
-
-
-def _put(documents: str, values: dict[Any, bytes], redis: Redis) -> Awaitable[Any]:
-    return redis.hset(documents, mapping=values)
 
 
 def _keep(copy: str, redis: Redis) -> Awaitable[Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from deployments.store.interface import (
     BATCH,
@@ -24,8 +24,7 @@ from deployments.store.interface import (
     InvalidStoreUrl,
     batches,
 )
-from deployments.store.sqlite_worker import SqliteWorker
-from deployments.store.sqlite_writer import SqliteWriter
+from deployments.store.sqlite_worker import SqliteWorker, transaction, turn
 
 _GET = "SELECT value FROM documents WHERE collection = ? AND key = ?"
 _GET_BY_INDEX = "SELECT value FROM documents WHERE collection = ? AND unique_index = ?"
@@ -43,7 +42,7 @@ class SqliteStore:
         if not path or path == ":memory:" or "\0" in path:
             raise InvalidStoreUrl("a sqlite store needs the path of a file: sqlite:///PATH")
         self._path = Path(path).absolute()
-        self._writer = SqliteWriter(self._path)
+        self._writer = SqliteWorker(self._path, "for writes", self._commit)
         self._reader = SqliteWorker(self._path, "for reads")
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
@@ -75,14 +74,10 @@ class SqliteStore:
         statement = "DELETE FROM documents WHERE collection = ? AND unique_index = ?"
         return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
 
-    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        for batch in batches((table, key, value) for key, value in values.items()):
-            await self._writer.run(partial(_execute_many, _PUT, batch))
-
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         deleted = 0
         for batch in batches((table, key) for key in keys):
-            deleted += await self._writer.run(partial(_execute_many, _DELETE, batch))
+            deleted += await self._writer.run(partial(_delete_many, batch))
         return deleted
 
     async def change(
@@ -129,14 +124,19 @@ class SqliteStore:
         await self._writer.close()
         await self._reader.close()
 
+    @contextmanager
+    def _commit(self, db: sqlite3.Connection) -> Iterator[None]:
+        with turn(self._path.with_name(f"{self._path.name}-turn")), transaction(db):
+            yield
+
 
 def _first(rows: sqlite3.Cursor) -> bytes | None:
     row = rows.fetchone()
     return None if row is None else bytes(row[0])
 
 
-def _execute_many(statement: str, rows: list[tuple[Any, ...]], db: sqlite3.Connection) -> int:
-    return db.executemany(statement, rows).rowcount
+def _delete_many(rows: list[tuple[str, str]], db: sqlite3.Connection) -> int:
+    return db.executemany(_DELETE, rows).rowcount
 
 
 def _insert_many(

@@ -170,7 +170,7 @@ class Spans:
         self,
         name: str,
         traces: Sequence[Trace],
-        kind: str = "internal",
+        kind: str,
         attributes: Mapping[str, str | int] | None = None,
         began_ns: int | None = None,
     ) -> Iterator[Span]:

@@ -243,6 +243,7 @@ class PolicyInfo(SnakeForm):
     n_agents: int
     obs_agent_id: bool
     junctions: dict[str, JunctionInfo]
+    counts: str = "standing"
 
 
 class DensityForecast(SnakeForm):

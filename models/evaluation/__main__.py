@@ -38,7 +38,7 @@ from models.evaluation.report import (
     write_report,
 )
 from models.evaluation.run_job import SAME, run_job
-from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY, InvalidPolicyFileError
 from models.simulation.options import add_renamed
 
 RUNS_FILE = REPORTS / "policy_runs.csv"
@@ -96,7 +96,8 @@ def main() -> None:
     parser.add_argument(
         "--safe-policy",
         type=Path,
-        help="file to evaluate behind the safety layer (default: that of --policy)",
+        default=SHIPPED_SAFE_POLICY,
+        help="file that was trained behind the safety layer, to evaluate there",
     )
     parser.add_argument("--seeds", type=int, default=len(TEST_SEEDS), help="how many, from 1 on")
     parser.add_argument(

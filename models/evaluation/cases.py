@@ -13,7 +13,9 @@ import numpy as np
 from models.evaluation.kept_runs import digest
 from models.networks.shipped import NETWORK_FILE, SHIPPED
 from models.policy.file import read_weights
+from models.policy.form import SHIPPED_SAFE_POLICY
 from models.policy.step import PolicyStep
+from models.policy.training_record import read_record
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 from models.simulation.controllers import (
     GREEDY,
@@ -48,6 +50,7 @@ EVENING_RUSH_S = 17 * HOUR_S
 POLICY = "policy"
 CYCLIC = " in cyclic order"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
+SAFE_POLICY = f"{POLICY} trained{GUARDED}"
 DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
 OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
 
@@ -167,7 +170,8 @@ ORDERED = tuple(
     for order in ("", CYCLIC)
 )
 COMPARED = sorted(
-    (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY), key=lambda each: each.endswith(GUARDED)
+    (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY, SAFE_POLICY),
+    key=lambda each: each.endswith(GUARDED),
 )
 
 # What is lost of the policy, and what answers instead; the policy is made anew after an outage.
@@ -209,7 +213,8 @@ class Job(NamedTuple):
     @property
     def scenario(self) -> Scenario:
         guarded, cyclic = self.controller.endswith(GUARDED), CYCLIC in self.controller
-        return replace(SCENARIOS[self.level](self.seed), guarded=guarded, cyclic=cyclic)
+        scenario = replace(SCENARIOS[self.level](self.seed), guarded=guarded, cyclic=cyclic)
+        return replace(scenario, counts=read_record(Path(self.policy)).counts)
 
     def control(self, scenario: Scenario) -> Control:
         if not self.policy:
@@ -226,26 +231,25 @@ class Job(NamedTuple):
         return lambda environment: OUTAGES[outage](policy, instead, self.seed)
 
 
-def plan_jobs(policy: Path, seeds: range, safe_policy: Path | None = None) -> list[Job]:
+def plan_jobs(policy: Path, seeds: range, safe_policy: Path = SHIPPED_SAFE_POLICY) -> list[Job]:
     """Return every controller at every level with every seed; complete seed by seed.
 
     Args:
-        safe_policy: the one behind the safety layer, by default the same.
+        safe_policy: one that was trained behind the safety layer.
 
     Raises:
         InvalidPolicyFileError: a policy's file cannot be used.
     """
-    safe_policy = safe_policy or policy
     for path in (policy, safe_policy):
         read_weights(path, SHIPPED)
     version = digest(policy)
-    guarded = Job(GUARDED_POLICY, str(safe_policy), digest(safe_policy), "", 0)
+    safe = Job(SAFE_POLICY, str(safe_policy), digest(safe_policy), "", 0)
 
     def job(controller: str, level: str, seed: int) -> Job:
         if controller in PEERS:
             return Job(controller, "", "", level, seed)
-        if controller == GUARDED_POLICY:
-            return guarded._replace(level=level, seed=seed)
+        if controller == SAFE_POLICY:
+            return safe._replace(level=level, seed=seed)
         also = {DIAGNOSED_POLICY: NETWORK_FILE}.get(
             controller, SHIPPED_PLAN if controller.endswith(PLAN) else None
         )

@@ -24,6 +24,7 @@ from models.evaluation.cases import (
     OUTAGES,
     POLICY,
     RUSH_HOUR,
+    SAFE_POLICY,
     STRESS,
 )
 from models.evaluation.statistics import Estimate, estimate
@@ -32,6 +33,7 @@ from models.simulation.controllers import GUARDED
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 REPORTS = Path(__file__).parents[1] / "reports"
+OUR_POLICIES = POLICY, GUARDED_POLICY, SAFE_POLICY
 OURS, THEIRS = "#d95f02", "#9ecae1"
 CROP = 2.5  # bars beyond this multiple of the policy's are cut off and labelled
 
@@ -104,7 +106,7 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     ]
     for measure, title in MEASURES.items():
         lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
-    peers = [each for each in controllers if each not in (POLICY, GUARDED_POLICY)]
+    peers = [each for each in controllers if each not in (POLICY, SAFE_POLICY)]
     lines += _table(
         "Time loss of the policy less that of a peer under the same rules, seed by seed, s per"
         " vehicle",
@@ -195,7 +197,7 @@ def _differences(runs: Sequence[Run]) -> Cells:
     losses = {(run.level, run.seed, run.controller): run.time_loss_s for run in runs}
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
-        policy = GUARDED_POLICY if run.controller.endswith(GUARDED) else POLICY
+        policy = SAFE_POLICY if run.controller.endswith(GUARDED) else POLICY
         difference = losses[run.level, run.seed, policy] - run.time_loss_s
         values[run.level, run.controller].append(difference)
     return {cell: estimate(differences) for cell, differences in values.items()}
@@ -226,12 +228,10 @@ def plot_comparison(
     Args:
         measures: by title, the mean and half-width per (level, controller).
     """
-    figure = Figure(figsize=(2.6 * len(levels), 3.0 * len(measures)), layout="constrained")
+    figure = Figure(figsize=(1.2 + 2.6 * len(levels), 3.0 * len(measures)), layout="constrained")
     rows = figure.subplots(len(measures), len(levels), squeeze=False)
     places = range(len(controllers))
-    colours = [
-        OURS if controller in (POLICY, GUARDED_POLICY) else THEIRS for controller in controllers
-    ]
+    colours = [OURS if controller in OUR_POLICIES else THEIRS for controller in controllers]
     for row, (title, cells) in zip(rows, measures.items(), strict=True):
         for axes, level in zip(row, levels, strict=True):
             means, half_widths = zip(*(cells[level, each] for each in controllers), strict=True)

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from models.atomic_write import atomic_write
 
-_MEMBER = "trained_behind_safety_layer"
+Counts = Literal["standing", "all"]
+
+
+class TrainingRecord(NamedTuple):
+    """What must be the same wherever the policy decides.
+
+    Attributes:
+        trained_behind_safety_layer: whether a safety layer changed its decisions.
+        counts: the vehicles of the observation: those that stand, or all on a lane.
+    """
+
+    trained_behind_safety_layer: bool = False
+    counts: Counts = "standing"
 
 
 def record_of(weights: Path) -> Path:
@@ -15,16 +28,20 @@ def record_of(weights: Path) -> Path:
     return weights.with_suffix(".json")
 
 
-def write_record(weights: Path) -> None:
-    """Record that the weights were trained behind the safety layer."""
+def write_record(weights: Path, record: TrainingRecord) -> None:
     with atomic_write(record_of(weights)) as file:
-        file.write(json.dumps({_MEMBER: True}).encode())
+        file.write(json.dumps(record._asdict()).encode())
 
 
-def was_trained_behind_safety_layer(weights: Path) -> bool:
-    """Return whether the record confirms it; without a readable record, it does not."""
+def read_record(weights: Path) -> TrainingRecord:
+    """Return what the record confirms; without a readable record, the defaults."""
     try:
-        record = json.loads(record_of(weights).read_bytes())
+        content = json.loads(record_of(weights).read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(record, dict) and record.get(_MEMBER) is True
+        return TrainingRecord()
+    if not isinstance(content, dict):
+        return TrainingRecord()
+    return TrainingRecord(
+        content.get("trained_behind_safety_layer") is True,
+        "all" if content.get("counts") == "all" else "standing",
+    )

@@ -97,6 +97,7 @@ class SafetyLayer:
 
     Attributes:
         min_green_s, max_red_s: of each phase.
+        changes_s: least time from the end of each phase to the green of each other one.
 
     Raises:
         ValueError: a longest red is too short to serve every phase in turn.
@@ -115,7 +116,7 @@ class SafetyLayer:
         self.min_green_s = tuple(max(limits.min_green_s, *each, 0) for each in walks)
         longest_wait_s = min(limits.max_red_s, limits.max_walk_wait_s or limits.max_red_s)
         self.max_red_s = tuple(longest_wait_s if each else limits.max_red_s for each in walks)
-        self._between_s = [
+        self.changes_s = [
             [_between_s(old, new, intergreen) for new in self.phases] for old in self.phases
         ]
         self._clear_s = [
@@ -214,7 +215,7 @@ class SafetyLayer:
             for phase, red_s in enumerate(shown.red_s)
             if phase not in (old, new)
         ]
-        green_s = max(self._between_s[old][new], *earlier_s, 0)
+        green_s = max(self.changes_s[old][new], *earlier_s, 0)
         states = self.phases[old], self.phases[new]
         steps = [Step(0, yellow_state(*states))]
         if green_s > YELLOW_S:

@@ -18,12 +18,13 @@ from models.networks.network import Network, network_of
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
+from models.policy.training_record import read_record
 from models.signals.clock_plan import ClockPlan
 from models.simulation.environment import Count, Environment, Observations
 from models.simulation.metrics import Metrics
 from models.simulation.observation import Observation
 from models.simulation.programs import Programs, actuated, own_programs, webster
-from models.simulation.scenario import Counts, Scenario
+from models.simulation.scenario import Counts, InvalidScenarioError, Scenario
 
 OnDecision = Callable[[Observations, dict[str, int]], None]
 
@@ -293,7 +294,10 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
 
     Raises:
         InvalidPolicyFileError: the weights do not fit the network.
+        InvalidScenarioError: they were trained with other counts than those of the scenario.
     """
+    if read_record(weights).counts == "all" != scenario.counts:
+        raise InvalidScenarioError(f"{weights} was trained with --counts all; add this option.")
     network = network_of(scenario.network)
     step = PolicyStep.load(weights, network)
     return lambda environment: PolicyController(step, network)

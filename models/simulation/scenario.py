@@ -6,13 +6,13 @@ import os
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
+from models.policy.training_record import Counts as Counts
 from models.sumo.signal_times import SignalTimes
 
-Counts = Literal["standing", "all"]
 SYNONYMS = {  # of SUMO's options
     **{"n": "net-file", "net": "net-file", "r": "route-files", "routes": "route-files"},
     **{"a": "additional-files", "additional": "additional-files", "b": "begin", "e": "end"},

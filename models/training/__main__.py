@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 from tqdm import tqdm
@@ -30,10 +30,13 @@ from models.simulation.options import add_renamed, add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.greedy import fits, make_greedy
+from models.training.imitation.dagger import Imitation, imitate
 from models.training.mappo.config import Config
 from models.training.mappo.networks import initialise, mean_weights
 from models.training.mappo.run import train
 from models.training.mappo.traffic import DrawnHours, Mix, OneScenario, Traffic
+
+Fields = TypeVar("Fields", Config, Imitation, Mix)
 
 RULES = "greedy", "clearing"
 LEFT = """{output}/best.th      the policy: {delay:.1f} s of mean delay on validation seeds
@@ -70,6 +73,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     _add_fields(parser.add_argument_group("learning"), Config, but=("repeats",))
     parser.add_argument("--repeats", type=int, help="episodes with the same seed (default: all)")
+    _add_fields(parser.add_argument_group("imitation of a planner that sees all"), Imitation)
     _add_fields(parser.add_argument_group("hours of the shipped network"), Mix)
     for old, new in (("--folder", "--output"), ("--warm-start", "--start")):
         add_renamed(parser, old, new)
@@ -93,7 +97,7 @@ def main() -> None:
         sys.exit(130)
 
 
-def _add_fields(group: Any, kind: type[Config | Mix], but: Iterable[str] = ()) -> None:
+def _add_fields(group: Any, kind: type[Config | Imitation | Mix], but: Iterable[str] = ()) -> None:
     """Add an option for each field of a dataclass, with its annotation as help."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
@@ -107,6 +111,10 @@ def _add_fields(group: Any, kind: type[Config | Mix], but: Iterable[str] = ()) -
             )
 
 
+def _read(kind: type[Fields], options: argparse.Namespace) -> Fields:
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+
+
 def run(options: argparse.Namespace) -> None:
     """Do what the output folder lacks."""
     torch.set_num_threads(1)
@@ -114,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     start = output / "start.th"
     if options.repeats is None:
         options.repeats = options.episodes
-    config = Config(**{field.name: getattr(options, field.name) for field in fields(Config)})
+    config = _read(Config, options)
     traffic, network = traffic_of(options)
     if start.exists():
         check_start(network, start)
@@ -122,7 +130,11 @@ def run(options: argparse.Namespace) -> None:
         if isinstance(traffic, OneScenario):
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
-        write_start(network, options.seed, start, options.start)
+        imitation = _read(Imitation, options)
+        first = output / "first.th" if imitation.imitation_rounds else start
+        write_start(network, options.seed, first, options.start)
+        if first != start:
+            imitate(imitation, config, traffic, first, start, options.workers)
     delay_s = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s))
     if isinstance(traffic, OneScenario):
@@ -138,8 +150,9 @@ def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
         if scenario.guarded:
             layers_of(scenario)
         return OneScenario(scenario, options.validation_seeds or 6), scenario.network
-    mix = Mix(**{field.name: getattr(options, field.name) for field in fields(Mix)})
-    hours = DrawnHours(mix, options.validation_seeds or 2, options.safety, options.cyclic)
+    mix = _read(Mix, options)
+    n_validation, rules = options.validation_seeds or 2, (options.safety, options.cyclic)
+    hours = DrawnHours(mix, n_validation, *rules, options.counts)
     return hours, hours.example.network
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,17 @@ CLUSTER_CONFIG = ROOT / "configs" / "cluster.yaml"
 Run = Callable[[argparse.Namespace], None]
 
 
-def add_action(actions: Any, name: str, run: Run, help: str) -> argparse.ArgumentParser:
-    """Add an action of a command, on the instance of its ``--port-base``."""
+def add_action(
+    actions: Any, name: str, run: Run, help: str, *, has_instance: bool = True
+) -> argparse.ArgumentParser:
+    """Add an action of a command.
+
+    Args:
+        has_instance: whether it concerns the instance of ``--port-base``.
+    """
     action: argparse.ArgumentParser = actions.add_parser(name, help=help, description=help)
-    add_port_base(action)
+    if has_instance:
+        add_port_base(action)
     action.set_defaults(run=run)
     return action
 
@@ -43,10 +48,6 @@ def add_config(parser: argparse.ArgumentParser, default: Path | None = None) -> 
 
 def add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON, for programs")
-
-
-def write_json(value: object) -> None:
-    sys.stdout.write(f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:

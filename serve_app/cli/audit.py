@@ -13,8 +13,9 @@ from pathlib import Path
 
 from deployments.access.audit import LOGS, AuditLog, Entry
 from models.atomic_write import atomic_write
-from serve_app.cli.arguments import add_json, write_json
+from serve_app.cli.arguments import add_json
 from serve_app.cli.stores import with_store
+from serve_app.cli.terminal import write_json
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 

@@ -13,22 +13,19 @@ import os
 import sqlite3
 from pathlib import Path
 
-from rich.console import Console
-
 from deployments.stateful.layout import table_of
 from deployments.stateful.rolled_back import accept_rolled_back
-from deployments.store import SQLITE_PREFIX, Store
+from deployments.store import Store
 from serve_app.cli.arguments import add_file
 from serve_app.cli.hints import make_command
 from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 
 _TABLES = {"documents", "counters"}
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_backup(backup: argparse.ArgumentParser) -> None:
@@ -49,10 +46,9 @@ def add_accept(accept: argparse.ArgumentParser) -> None:
 
 def _backup(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    copy(_embedded(settings.existing_store_url()), options.file)
-    console.print(
-        f"The store is in {options.file}. Protect the file like a password.", markup=False
-    )
+    settings.existing_store_url()  # raises if there is nothing to copy
+    copy(_embedded(settings), options.file)
+    notes.print(f"The store is in {options.file}. Protect the file like a password.")
 
 
 def _restore(options: argparse.Namespace) -> None:
@@ -60,10 +56,10 @@ def _restore(options: argparse.Namespace) -> None:
     if Instance(settings.data_dir).processes():
         down = make_command("down", options.port_base)
         raise CommandError(f"The system is running. Stop it first: {down}. Nothing was changed.")
-    store = _embedded(settings.resolved_store_url)
+    store = _embedded(settings)
     kept = replace(store, options.file)
     before = f" The store before is in {kept}." if kept else ""
-    console.print(f"Restored {store} from {options.file}.{before}", markup=False)
+    notes.print(f"Restored {store} from {options.file}.{before}")
 
 
 def _accept(options: argparse.Namespace) -> None:
@@ -73,7 +69,7 @@ def _accept(options: argparse.Namespace) -> None:
         raise CommandError(
             f"The store of {app} has not been found rolled back. Nothing was changed."
         )
-    console.print(f"The hidden states of {app} continue from what the store has.", markup=False)
+    notes.print(f"The hidden states of {app} continue from what the store has.")
 
 
 async def _accept_states(store: Store, app: str) -> bool:
@@ -83,12 +79,12 @@ async def _accept_states(store: Store, app: str) -> bool:
     return accepted
 
 
-def _embedded(url: str) -> Path:
-    if not url.startswith(SQLITE_PREFIX):
+def _embedded(settings: Settings) -> Path:
+    if (path := settings.embedded_store) is None:
         raise CommandError(
             "The store is a Redis, which has its own backups: see docs/operations.md."
         )
-    return Path(url.removeprefix(SQLITE_PREFIX))
+    return path
 
 
 def copy(store: Path, to: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.arguments import add_action, add_json, add_timeout, write_json
-from serve_app.cli.deploy import console, print_problems, rollout_of, warn
+from serve_app.cli.arguments import add_action, add_json, add_timeout
+from serve_app.cli.deploy import print_problems, rollout_of
 from serve_app.cli.status import running
+from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError
 from serve_app.processes.installation import releases_of
 from serve_app.rollout import canary
@@ -113,9 +114,9 @@ def _change(
         lambda config: make(config, canary.inference_app(config, options.app), options)
     )
     user_config = canary.user_config_of(config, canary.inference_app(config, options.app))
-    console.print("[bold green]Done.[/bold green]")
-    console.print(f"{_describe(user_config)}\n{_HINT}", markup=False)
-    console.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False), markup=False)
+    results.print("Done.", style="bold green")
+    results.print(f"{_describe(user_config)}\n{_HINT}")
+    results.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False))
     print_problems(instance, config)
 
 
@@ -138,8 +139,8 @@ def _status(options: argparse.Namespace) -> None:
     pages = scrape_nodes(instance.ports.metrics, instance.ray_dir, warn)
     metrics = read_metrics(pages, app)
     if options.json:
-        rows = {name: figures(metrics.get(each)) for name, each in policies_of(user_config).items()}
+        rows = {name: figures(metrics[each]) for name, each in policies_of(user_config).items()}
         write_json({"user_config": user_config, "policies": rows})
         return
-    console.print(_describe(user_config), markup=False)
-    console.print(comparison_table(user_config, metrics))
+    results.print(_describe(user_config))
+    results.print(comparison_table(user_config, metrics))

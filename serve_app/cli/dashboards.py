@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 
-from rich.console import Console
-
 from serve_app.cli.foreground import exit_on_sigterm
 from serve_app.cli.status import running
+from serve_app.cli.terminal import results
 from serve_app.errors import CommandError
 from serve_app.processes.installation import edge_of
 from serve_app.processes.monitoring import MonitoringTool, grafana, prometheus, running_tools
@@ -22,8 +21,6 @@ HOW_TO_GET = {
     "into a Grafana that you have, or use compose.yaml",
 }
 _POLL_S = 0.5
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 def add_dashboards(dashboards: argparse.ArgumentParser) -> None:
@@ -47,22 +44,22 @@ def _dashboards(options: argparse.Namespace) -> None:
         "Grafana": grafana(instance, ports[1], f"http://127.0.0.1:{ports[0]}"),
     }
     for name in (name for name, tool in found.items() if tool is None):
-        console.print(f"{name} is not installed. {HOW_TO_GET[name]}.", style="yellow", markup=False)
+        results.print(f"{name} is not installed. {HOW_TO_GET[name]}.", style="yellow")
     if found["Prometheus"] is None:
         raise CommandError("Nothing has been started: Grafana needs Prometheus.")
     exit_on_sigterm()
     try:
         _show([each for each in found.values() if each is not None])
     except KeyboardInterrupt:
-        console.print("Stopped.")
+        results.print("Stopped.")
 
 
 def _show(tools: list[MonitoringTool]) -> None:
     with running_tools(tools) as processes:
         for tool in tools:
-            console.print(f"{tool.name:<14} {tool.url}")
-        console.print(f"{'alerts':<14} {tools[0].url}/alerts")
-        console.print("Stop it with Ctrl-C.")
+            results.print(f"{tool.name:<14} {tool.url}")
+        results.print(f"{'alerts':<14} {tools[0].url}/alerts")
+        results.print("Stop it with Ctrl-C.")
         while all(process.poll() is None for process in processes):
             time.sleep(_POLL_S)
         pairs = zip(tools, processes, strict=True)

@@ -6,15 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from models.atomic_write import atomic_write
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 MAX_SEED = 2**31 - 1  # of SUMO
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_demand(command: argparse.ArgumentParser) -> None:
@@ -75,8 +72,8 @@ def _demand(options: argparse.Namespace) -> None:
         )
         routes, warnings = make_routes(options.net, demand)
     for sentence in warnings:
-        console.print(sentence, style="yellow", markup=False)
+        notes.print(sentence, style="yellow")
     with atomic_write(options.output) as file:
         file.write(routes.encode())
     vehicles = routes.count("<vehicle ")
-    console.print(f"{options.output} has {vehicles} vehicles.", markup=False)
+    notes.print(f"{options.output} has {vehicles} vehicles.")

@@ -23,7 +23,8 @@ from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import Remote, console, report
 from serve_app.errors import as_command_error
-from serve_app.processes.ports import Ports, add_port_base
+from serve_app.processes.installation import instance_of
+from serve_app.processes.ports import add_port_base
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Control
@@ -61,8 +62,7 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
 def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check(command, options)
     if options.url is None:
-        ports = Ports.from_base(options.port_base) if options.port_base else Ports()
-        options.url = f"http://127.0.0.1:{ports.http}"
+        options.url = instance_of(options.port_base).base_url
     require("libsumo", "SUMO")
     from models.networks.file import InvalidNetworkError
     from models.simulation.scenario import InvalidScenarioError

@@ -7,17 +7,16 @@ import json
 import os
 import sys
 from difflib import unified_diff
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
-from rich.console import Console
 
-from serve_app.cli.arguments import Run, add_config, add_json, add_timeout, write_json
+from serve_app.cli.arguments import Run, add_config, add_json, add_timeout
 from serve_app.cli.folder import default_config
 from serve_app.cli.hints import make_command, same_folder
 from serve_app.cli.status import running
+from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError, naming_broken_files
 from serve_app.processes.edge import behind_edge
 from serve_app.processes.installation import releases_of, releases_of_cluster
@@ -28,9 +27,6 @@ from serve_app.rollout.capacity import describe_needs
 from serve_app.rollout.deploy import RUNNING
 from serve_app.rollout.rollout import Rollout
 from serve_app.rollout.smoke_test import find_problems
-
-console = Console(highlight=False, soft_wrap=True)
-warn = partial(console.print, style="yellow", markup=False)
 
 
 def add_deploy(deploy: argparse.ArgumentParser) -> None:
@@ -70,10 +66,10 @@ def _deploy(options: argparse.Namespace) -> None:
         _print_changes(*_rollout(options, instance).plan(config))
         return
     if _rollout(options, instance).deploy(config):
-        console.print("[bold green]Deployed.[/bold green] ", end="")
-        console.print(f"Undo it with `{_rollback_command(options)}`.", markup=False)
+        results.print("Deployed.", style="bold green", end=" ")
+        results.print(f"Undo it with `{_rollback_command(options)}`.")
     else:
-        console.print("Nothing has changed: config and code are those of the current release.")
+        results.print("Nothing has changed: config and code are those of the current release.")
     if instance:
         print_problems(instance, config)
 
@@ -100,7 +96,7 @@ def _rollback_command(options: argparse.Namespace) -> str:
 def _rollback(options: argparse.Namespace) -> None:
     instance = None if options.cluster else running(options)
     _rollout(options, instance).roll_back()
-    console.print("[bold green]Rolled back.[/bold green]")
+    results.print("Rolled back.", style="bold green")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -114,7 +110,7 @@ def _check(options: argparse.Namespace) -> None:
         name, needs = os.path.relpath(path), describe_needs(config)
         checked.append({"config": name, "needs": needs, "not_servable_here": faults})
         if not options.json:
-            console.print(f"{name}: valid, {needs}")
+            results.print(f"{name}: valid, {needs}")
             for fault in faults:
                 warn(f"  It cannot be served here: {fault}")
     if options.json:
@@ -160,7 +156,7 @@ def _rollout(options: argparse.Namespace, instance: Instance | None) -> Rollout:
 
 def _report(name: str, status: str, seconds: float) -> None:
     colour = "green" if status == RUNNING else "yellow"
-    console.print(f"  {name:<14} [{colour}]{status}[/{colour}] after {seconds:.1f} s")
+    results.print(f"  {name:<14} [{colour}]{status}[/{colour}] after {seconds:.1f} s", markup=True)
 
 
 def print_problems(instance: Instance, config: dict[str, Any]) -> None:

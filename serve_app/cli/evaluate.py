@@ -6,17 +6,14 @@ import argparse
 import os
 from pathlib import Path
 
-from rich.console import Console
-
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.simulation.options import add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
@@ -72,5 +69,5 @@ def _evaluate(options: argparse.Namespace) -> None:
         if options.export is not None:
             export(comparison, options.export)
     times = comparison.scenario.times
-    console.print(f"Max pressure, greedy and a policy had {times}.", markup=False)
-    console.print(f"{page} compares {', '.join(comparison.controllers)}.", markup=False)
+    notes.print(f"Max pressure, greedy and a policy had {times}.")
+    notes.print(f"{page} compares {', '.join(comparison.controllers)}.")

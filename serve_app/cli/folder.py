@@ -11,9 +11,9 @@ from typing import get_args
 
 from dotenv import dotenv_values
 from pydantic.fields import FieldInfo
-from rich.console import Console
 
 from deployments.store import SQLITE_PREFIX
+from serve_app.cli.terminal import notes
 from serve_app.errors import ROOT, CommandError
 from serve_app.files import anchored
 from serve_app.settings import Settings
@@ -26,8 +26,6 @@ _HEAD = """\
 # Settings of Greenwave: `greenwave` reads this file in the folder in which it is called.
 # A variable of the environment comes before a line here. `greenwave up` applies a change.
 """
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def default_config() -> Path:
@@ -68,10 +66,9 @@ def _apply_env_file() -> None:
         if name in known:
             os.environ.setdefault(name, value or "")
         elif similar := get_close_matches(name, known, 1, SIMILAR):
-            console.print(
+            notes.print(
                 f"{ENV_FILE}: {name} is not a setting, and is ignored. Is it {similar[0]}?",
                 style="yellow",
-                markup=False,
             )
 
 
@@ -83,12 +80,12 @@ def _init(options: argparse.Namespace) -> None:
     config = (ROOT / CONFIG).read_text(encoding="utf-8")
     for path, text in {CONFIG: config, ENV_FILE: env_example()}.items():
         if path.exists():
-            console.print(f"{path} is there already, and stays as it is.", markup=False)
+            notes.print(f"{path} is there already, and stays as it is.")
             continue
         mode = 0o600 if path == ENV_FILE else 0o644  # for secrets
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
-        console.print(f"Wrote {path}", markup=False)
+        notes.print(f"Wrote {path}")
 
 
 def env_example() -> str:

@@ -6,18 +6,15 @@ import argparse
 import asyncio
 import signal
 
-from rich.console import Console
-
 from greenwave.client.aio import Connections
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.settings import Addresses
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error
 
 DEFAULT_PORT = 8033
 MAX_CONNECTIONS = 128  # to the inference service; further calls wait for one
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_grpc(command: argparse.ArgumentParser) -> None:
@@ -49,7 +46,7 @@ async def _serve(url: str, host: str, port: int) -> None:
     connections = Connections(MAX_CONNECTIONS, None)
 
     def on_start(bound: int) -> None:
-        console.print(f"gRPC at {host}:{bound}, from {url}. Ctrl-C stops it.")
+        notes.print(f"gRPC at {host}:{bound}, from {url}. Ctrl-C stops it.")
 
     try:
         await serve(Transcoder(url, connections), host, port, on_start)

@@ -100,9 +100,9 @@ def _write(settings: Settings, keys: list[Key]) -> Path:
 
 
 def _ends_of_service_tokens(settings: Settings) -> dict[str, float]:
-    url = settings.resolved_store_url
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    if (path := settings.embedded_store) is not None and not path.exists():
         return {}  # nothing has run here yet
+    url = settings.resolved_store_url
     return with_store(url, lambda store: ServiceTokens(store).ends_of_keys())
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import shtab
 from pydantic import ValidationError
-from rich.console import Console
 
 from deployments.store import StoreError
 from serve_app.cli.folder import apply_environment
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, naming_broken_files
 from serve_app.settings import InsecureSettingsError
 
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(sentence: str, code: int = 1) -> int:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, style="red", markup=False)
+    notes.print(sentence, style="red")
     return code
 
 

@@ -7,24 +7,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import WALK_S, JunctionEntry, NetworkFile
 from models.networks.network import network_of
+from serve_app.cli.arguments import add_action
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 PICTURES = (".png", ".svg", ".pdf")
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_network(network: argparse.ArgumentParser) -> None:
     actions = network.add_subparsers(required=True, metavar="ACTION")
     help = "derive a network file from a SUMO network, and report what is left out"
-    importing = actions.add_parser("import", help=help, description=help)
+    importing = add_action(actions, "import", _import, help, has_instance=False)
     importing.add_argument("net", type=Path, help="SUMO network, .net.xml or .net.xml.gz")
     importing.add_argument("--name", help="of the network (default: of the file)")
     signals = "ids with commas between (default: all)"
@@ -34,19 +32,16 @@ def add_network(network: argparse.ArgumentParser) -> None:
     calls = "let policies observe how long pedestrians have been waiting at each crossing"
     importing.add_argument("--pedestrian-calls", action="store_true", help=calls)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
-    importing.set_defaults(run=_import)
     help = "draw the junctions and their phases, and list movements, crossings and remarks"
-    show = actions.add_parser("show", help=help, description=help)
+    show = add_action(actions, "show", _show, help, has_instance=False)
     show.add_argument("file", type=Path, help="network file")
     show.add_argument("--output", type=Path, help="png, svg or pdf (default: png beside the file)")
     show.add_argument(
         "--junctions", type=_ids, default=(), help="ids of junctions whose phases to draw"
     )
-    show.set_defaults(run=_show)
     help = "check a network file, and report its sizes"
-    check = actions.add_parser("check", help=help, description=help)
+    check = add_action(actions, "check", _check, help, has_instance=False)
     check.add_argument("file", type=Path, help="network file")
-    check.set_defaults(run=_check)
 
 
 def _ids(text: str) -> tuple[str, ...]:
@@ -60,18 +55,18 @@ def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from models.sumo.importing import import_network
     with as_command_error(InvalidNetworkError):
-        network, notes = import_network(
+        network, remarks = import_network(
             options.net, options.name, options.signals, options.program, options.pedestrian_calls
         )
-    for sentence in notes.sentences():
-        console.print(sentence, style="yellow", markup=False)
+    for sentence in remarks.sentences():
+        notes.print(sentence, style="yellow")
     text = network_as_json(network)
     if options.output is None:
         sys.stdout.write(text)
     else:
         with atomic_write(options.output) as file:
             file.write(text.encode())
-    console.print(_sizes(network), markup=False)
+    notes.print(_sizes(network))
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -88,14 +83,14 @@ def _show(options: argparse.Namespace) -> None:
     for junction in drawn:
         for number, phase in enumerate(junction.phases):
             words = phase.name or phase.state or ""
-            console.print(f"{junction.id} phase {number}: {words}", markup=False)
+            notes.print(f"{junction.id} phase {number}: {words}")
         for sentence in _crossings_in_words(junction):
-            console.print(sentence, markup=False)
+            notes.print(sentence)
     named = tuple(f"{each}{mark}" for each in options.junctions for mark in (":", " "))
     for sentence in network.remarks:
         if not named or sentence.startswith(named):
-            console.print(sentence, style="yellow", markup=False)
-    console.print(f"{path} shows the phases of {len(drawn)} junctions.", markup=False)
+            notes.print(sentence, style="yellow")
+    notes.print(f"{path} shows the phases of {len(drawn)} junctions.")
 
 
 def _crossings_in_words(junction: JunctionEntry) -> Iterator[str]:
@@ -116,7 +111,7 @@ def _crossings_in_words(junction: JunctionEntry) -> Iterator[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    console.print(_sizes(_read(options.file)), markup=False)
+    notes.print(_sizes(_read(options.file)))
 
 
 def _read(path: Path) -> NetworkFile:

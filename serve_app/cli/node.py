@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
-from rich.console import Console
 
+from serve_app.cli.terminal import results
 from serve_app.errors import PACKAGES, CommandError
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.code_version import VARIABLE, code_version
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
-from serve_app.settings import Settings
-
-console = Console(highlight=False, soft_wrap=True)
+from serve_app.settings import Settings, variables_of
 
 _MODEL_FILES = ("MAPPO_AGENT_PATH", "DENSITY_MODEL_PATH", "FLOW_MODEL_PATH")
 
@@ -37,18 +35,18 @@ def _check(options: argparse.Namespace) -> None:
         raise CommandError("\n".join(unreachable))
     if options.cluster is None:
         if named := " and ".join(name for name in REDIS_VARIABLES if os.environ.get(name)):
-            console.print(f"{named}: Redis accepts connections.")
+            results.print(f"{named}: Redis accepts connections.")
         else:
-            console.print(f"Neither {' nor '.join(REDIS_VARIABLES)} is set: a cluster needs both.")
-        console.print("There is no cluster yet to compare this machine with.")
+            results.print(f"Neither {' nor '.join(REDIS_VARIABLES)} is set: a cluster needs both.")
+        results.print("There is no cluster yet to compare this machine with.")
         return
     applications = read_deployed(RayDashboard(options.cluster.rstrip("/")))
     if differences := list(find_differences(applications)):
         raise CommandError("\n".join(differences))
     for name, config in applications.items():
         if _version(config) is None:
-            console.print(f"{name} was deployed without a version of its code.", style="yellow")
-    console.print("This machine has the code and the model files that the cluster serves.")
+            results.print(f"{name} was deployed without a version of its code.", style="yellow")
+    results.print("This machine has the code and the model files that the cluster serves.")
 
 
 def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
@@ -85,7 +83,7 @@ def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
     """Name the model files of this machine's settings, unless the config names others."""
     settings = Settings()
     files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
-    return config | {"runtime_env": {"env_vars": files | _variables(config)}}
+    return config | {"runtime_env": {"env_vars": files | {**variables_of(config)}}}
 
 
 def _is_ours(config: Mapping[str, Any]) -> bool:
@@ -98,8 +96,4 @@ def _module(config: Mapping[str, Any]) -> str:
 
 
 def _version(config: Mapping[str, Any]) -> str | None:
-    return _variables(config).get(VARIABLE)
-
-
-def _variables(config: Mapping[str, Any]) -> dict[str, str]:
-    return (config.get("runtime_env") or {}).get("env_vars") or {}
+    return variables_of(config).get(VARIABLE)

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
 from tqdm import tqdm
 
 from deployments.customers import record_types
@@ -21,12 +20,11 @@ from deployments.store import Store
 from models.atomic_write import atomic_write
 from serve_app.cli.arguments import add_file
 from serve_app.cli.stores import with_store
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
 
 MAX_SHOWN = 10
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_export(export: argparse.ArgumentParser) -> None:
@@ -40,14 +38,14 @@ def add_import(command: argparse.ArgumentParser) -> None:
 def _export(options: argparse.Namespace) -> None:
     url = Settings.of_instance(options.port_base).existing_store_url()
     written = with_store(url, lambda store: _export_file(options.file, store))
-    console.print(f"Exported {written} records to {options.file}.", markup=False)
+    notes.print(f"Exported {written} records to {options.file}.")
 
 
 def _import(options: argparse.Namespace) -> None:
     count = _check_file(options.file)
     url = Settings.of_instance(options.port_base).resolved_store_url
     result = with_store(url, lambda store: _import_file(options.file, count, store))
-    console.print(f"Imported {result.created} records; {result.already_there} existed already.")
+    notes.print(f"Imported {result.created} records; {result.already_there} existed already.")
     if result.conflicts:
         raise CommandError(_several("records were not imported", result.conflicts))
 

@@ -6,17 +6,14 @@ import argparse
 import os
 from pathlib import Path
 
-from rich.console import Console
-
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from models.simulation.options import add_scenario, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_replay(command: argparse.ArgumentParser) -> None:
@@ -61,4 +58,4 @@ def _replay(options: argparse.Namespace) -> None:
     walks = metrics.walks
     if walks.number:
         said += f", {walks.mean_s:.1f} s per pedestrian, {walks.longest_s:.0f} s at most"
-    console.print(f"{said}.", markup=False)
+    notes.print(f"{said}.")

@@ -12,10 +12,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from rich.console import Console
 
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
 from greenwave.client import Client, GreenwaveError
@@ -32,13 +30,15 @@ from models.signals.safety import Limits
 from models.signals.states import MIN_GREEN_S
 from models.simulation.options import add_rules, add_scenario, scenario_of, scenario_with
 from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
+from serve_app.cli.arguments import add_action
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
+from serve_app.cli.terminal import notes
 from serve_app.configured_network import configured_network
 from serve_app.demo.connect import credentials_of
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
-from serve_app.processes.ports import Ports, add_port_base
+from serve_app.processes.installation import instance_of
 from serve_app.settings import Settings
 from serve_app.shadow import Lines, Recorder, Run, ShadowError
 
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 4 * 2**30
 RUN_NAME_LENGTH = 50  # the number of a segment follows
-
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def add_shadow(shadow: argparse.ArgumentParser) -> None:
@@ -59,28 +57,16 @@ def add_shadow(shadow: argparse.ArgumentParser) -> None:
     _add_simulate(actions)
 
 
-def _add(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    help: str,
-) -> argparse.ArgumentParser:
-    action = actions.add_parser(name, help=help, description=help)
-    action.set_defaults(run=run)
-    return action
-
-
 def _add_log(action: argparse.ArgumentParser, help: str) -> None:
     action.add_argument("log", type=Path, help=help)
     network = "network file of the city (default: that of NETWORK_PATH, or the shipped one)"
     action.add_argument("--network", type=Path, help=network)
 
 
-def _add_record(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_record(actions: Any) -> None:
     help = "ask the gateway for recommendations, and log them beside a controller's records"
-    action = _add(actions, "record", _record, help)
+    action = add_action(actions, "record", _record, help)
     _add_log(action, "log to append to; a recording that was stopped continues")
-    add_port_base(action)
     action.add_argument("--url", help="of the gateway (default: that of 'greenwave up')")
     token = "file with the token of a service account (default: the user of 'greenwave up')"
     action.add_argument("--token-file", type=Path, help=token)
@@ -96,9 +82,9 @@ def _add_record(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     action.add_argument("--max-bytes", type=int, default=MAX_BYTES, metavar="N", help=size)
 
 
-def _add_report(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_report(actions: Any) -> None:
     help = "report agreement, refusals of the safety layer, detector health and delay saved"
-    action = _add(actions, "report", _report, help)
+    action = add_action(actions, "report", _report, help, has_instance=False)
     _add_log(action, "log of 'greenwave shadow record'")
     output = "file to write, .html or text (default: text on standard output)"
     action.add_argument("--output", type=Path, metavar="FILE", help=output)
@@ -113,9 +99,9 @@ def _add_report(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_rules(action)
 
 
-def _add_events(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_events(actions: Any) -> None:
     help = "export the signals' events as high-resolution controller logs, which atspm reads"
-    action = _add(actions, "events", _events, help)
+    action = add_action(actions, "events", _events, help, has_instance=False)
     _add_log(action, "log of 'greenwave shadow record', or a file of records")
     output = "for events.csv, detectors.csv and phases.csv"
     action.add_argument("--output", type=Path, required=True, metavar="FOLDER", help=output)
@@ -127,7 +113,7 @@ def _add_events(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     action.add_argument("--time-zone", default="UTC", metavar="ZONE", help=zone)
 
 
-def _add_simulate(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_simulate(actions: Any) -> None:
     help = "make records by a simulation, to try the other actions without a street"
     action = actions.add_parser("simulate", help=help, description=help)
     add_scenario(action, required=False)
@@ -164,22 +150,18 @@ def _record(options: argparse.Namespace) -> None:
     ):
         source = str(options.records.resolve()) if options.records else ""
         open_run: Callable[[str], Run] = client.run
-        recorder = Recorder(network, log, open_run, name, source, _notify, options.gap)
+        recorder = Recorder(network, log, open_run, name, source, notes.print, options.gap)
         try:
             recorder.record(lines)
         finally:
             done = recorder.recorded
-            _notify(
+            notes.print(
                 f"{options.log}: {done.records} records in {done.segments} segments,"
                 f" {done.recommended} recommendations for {done.decisions} decisions;"
                 f" {done.malformed} lines were skipped."
             )
     if done.malformed and not done.records:
         raise CommandError("No line was a record.")
-
-
-def _notify(sentence: str) -> None:
-    console.print(sentence, markup=False)
 
 
 @contextmanager
@@ -206,8 +188,7 @@ def _records(options: argparse.Namespace, network: Network) -> Iterator[Lines]:
 
 
 def _client(options: argparse.Namespace) -> Client:
-    ports = Ports.from_base(options.port_base) if options.port_base else Ports()
-    url = options.url or f"http://127.0.0.1:{ports.http}"
+    url = options.url or instance_of(options.port_base).base_url
     try:
         if options.token_file is not None:
             return Client(url, token=options.token_file.read_text(encoding="ascii").strip())
@@ -238,7 +219,7 @@ def _report(options: argparse.Namespace) -> None:
     is_page = options.output.suffix == ".html"
     with atomic_write(options.output) as file:
         file.write((as_html(parts, title) if is_page else as_text(parts)).encode())
-    _notify(f"{options.output} has the report.")
+    notes.print(f"{options.output} has the report.")
 
 
 def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:
@@ -264,7 +245,7 @@ def _events(options: argparse.Namespace) -> None:
     with as_command_error(ShadowLogError, ValueError):
         events = events_of(read_log(options.log, network), network, options.max_green)
     files = write_events(events, network, options.output, zone)
-    _notify(
+    notes.print(
         f"{len(events)} events are in {files[0]}; {files[1].name} and {files[2].name} explain it."
     )
 
@@ -287,7 +268,7 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
         file.writelines(
             each.model_dump_json(exclude_none=True).encode() + b"\n" for each in records
         )
-    _notify(f"{options.output} has {len(records)} records.")
+    notes.print(f"{options.output} has {len(records)} records.")
 
 
 def _scenario(options: argparse.Namespace) -> Scenario:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-
-from serve_app.cli.arguments import add_json, write_json
+from serve_app.cli.arguments import add_json
 from serve_app.cli.hints import make_command
+from serve_app.cli.terminal import results, write_json
 from serve_app.errors import InstanceError
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import Instance
@@ -20,10 +19,8 @@ from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
-from serve_app.rollout.deploy import RUNNING, routes, statuses
+from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 def add_down(down: argparse.ArgumentParser) -> None:
@@ -53,7 +50,7 @@ def _down(options: argparse.Namespace) -> None:
             sessions.forget_address(instance.ports.gcs)
             edge_of(instance, options.port_base).serve_front().remove()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."
-    console.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")
+    results.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")
 
 
 def _place(options: argparse.Namespace) -> str:
@@ -100,24 +97,24 @@ def _status(options: argparse.Namespace) -> None:
     for each in applications:
         failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
         words = [f"{each['name']:<14} {each['status']}", each["message"], *failing]
-        console.print(" ".join(filter(None, words)), markup=False)
+        results.print(" ".join(filter(None, words)))
     up = make_command("up", options.port_base)
     for each in processes:
-        console.print(_in_words(each, up), markup=False)
+        results.print(_in_words(each, up))
     if not is_supervised:
-        console.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)", markup=False)
+        results.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)")
     for sentence in missing:
-        console.print(f"{'front':<14} {sentence}", markup=False)
+        results.print(f"{'front':<14} {sentence}")
     for name, url in urls.items():
-        console.print(f"{name:<14} {url}")
+        results.print(f"{name:<14} {url}")
 
 
 def _applications(instance: Instance) -> Iterator[dict[str, Any]]:
-    prefixes = routes(instance.dashboard)
-    for name, (status, message) in statuses(instance.dashboard).items():
-        url = instance.front_url + prefixes.get(name, "").rstrip("/")
-        failing = failing_checks(url) if name in prefixes else []
-        yield {"name": name, "status": status, "message": message, "not_ready": failing}
+    for name, each in instance.dashboard.applications().items():
+        prefix = each.get("route_prefix")
+        failing = failing_checks(instance.front_url + prefix.rstrip("/")) if prefix else []
+        message = message_of(each)
+        yield {"name": name, "status": each["status"], "message": message, "not_ready": failing}
 
 
 def _process(name: str, runs: bool, instance: Instance, role: Role) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from dataclasses import asdict
 from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
 from deployments.store import Store
-from serve_app.cli.arguments import add_action, add_json, write_json
+from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.terminal import write_json
 from serve_app.errors import as_command_error
 from serve_app.identity.keys import ConfiguredKeys
 from serve_app.settings import Settings

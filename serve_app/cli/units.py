@@ -7,8 +7,7 @@ import getpass
 from pathlib import Path
 from string import Template
 
-from rich.console import Console
-
+from serve_app.cli.terminal import results
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import SUPERVISED_BY, Role
 from serve_app.processes.supervision.supervisord import STOP_TIMEOUTS_S, supervisor_command
@@ -20,8 +19,6 @@ TITLES = {
     Role.RAY_SUPERVISOR: "Greenwave: Ray and the services on it",
     Role.EDGE: "Greenwave: the edge",
 }
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 def add_units(units: argparse.ArgumentParser) -> None:
@@ -40,7 +37,7 @@ def _units(options: argparse.Namespace) -> None:
     for role in STOP_TIMEOUTS_S:
         path = options.to / f"{_name(role, options.port_base)}.service"
         path.write_text(render(role, options.port_base, options.user), encoding="utf-8")
-        console.print(f"Wrote {path}", markup=False)
+        results.print(f"Wrote {path}")
 
 
 def render(role: Role, port_base: int | None, user: str) -> str:

@@ -12,10 +12,12 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from deployments.store import Store
 from serve_app.cli.arguments import add_config, add_timeout
-from serve_app.cli.deploy import console, print_problems, read, rollout_of, warn
+from serve_app.cli.deploy import print_problems, read, rollout_of
 from serve_app.cli.foreground import exit_on_sigterm, stay
 from serve_app.cli.hints import greenwave_command, make_command
+from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
 from serve_app.errors import CommandError, EdgeError, InstanceError
 from serve_app.identity.inference_token import token_headers
@@ -60,7 +62,7 @@ def _up(options: argparse.Namespace) -> None:
         check_keys(settings)
     token = token_headers(settings)
     if instance.is_running():
-        console.print("Ray is running already.")
+        results.print("Ray is running already.")
         _supervise(options, instance)
         rollout_of(options, instance).deploy(behind_edge(config, instance))
     else:
@@ -69,7 +71,7 @@ def _up(options: argparse.Namespace) -> None:
     lacks_policy = options.without_policy and not has_policy(instance.front_url)
     if not lacks_policy:
         first = predict_once(instance.front_url, token, network_at_root(config))
-        console.print(f"First prediction: {first}", markup=False)
+        results.print(f"First prediction: {first}")
     edge = None if options.no_edge else _apply_edge(options, instance)
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
     if lacks_policy:
@@ -101,7 +103,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
             status_file_of(instance, role).clear()
         instance = place_front(options)
         config = behind_edge(config, instance)
-        console.print("Starting Ray ...")
+        results.print("Starting Ray ...")
         rollout = rollout_of(options, instance)
         rollout.prepare_start(config)
         _supervise(options, instance)
@@ -166,19 +168,19 @@ def _apply_edge(options: argparse.Namespace, instance: Instance) -> Edge | None:
 def _print_summary(
     instance: Instance, applications: list[dict[str, str]], edge: Edge | None, seconds: float
 ) -> None:
-    console.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n")
+    results.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n", markup=True)
     base_url = edge.urls().get("inference", instance.front_url) if edge else instance.front_url
     for application in applications:
         url = base_url + application["route_prefix"]
-        console.print(f"  {application['name']:<14} {url}")
+        results.print(f"  {application['name']:<14} {url}")
     served = {each["route_prefix"] for each in applications}
     for name, url in edge.urls().items() if edge else ():
         if ROUTES[name] & served:
-            console.print(f"  {name + ' edge':<14} {url}")
-    console.print(f"  {'Serve itself':<14} {instance.front_url}")
+            results.print(f"  {name + ' edge':<14} {url}")
+    results.print(f"  {'Serve itself':<14} {instance.front_url}")
     token = f"  (asks for the token in {instance.token_file})" if token_required() else ""
-    console.print(f"  {'dashboard':<14} {instance.dashboard_url}{token}")
-    console.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
+    results.print(f"  {'dashboard':<14} {instance.dashboard_url}{token}")
+    results.print(f"  {'metrics':<14} http://127.0.0.1:{instance.ports.metrics}/metrics")
 
 
 def print_no_policy(options: argparse.Namespace) -> None:
@@ -191,27 +193,28 @@ def print_no_policy(options: argparse.Namespace) -> None:
 
 
 def print_stop(options: argparse.Namespace) -> None:
-    console.print(f"\nStop it with: {make_command('down', options.port_base)}", markup=False)
+    results.print(f"\nStop it with: {make_command('down', options.port_base)}")
 
 
 def _print_first_user(options: argparse.Namespace) -> None:
     from serve_app.cli.stores import record_change, with_store
-    from serve_app.identity.first_user import FILE_NAME, FIRST_USER, create_first_user
+    from serve_app.identity.first_user import FILE_NAME, FIRST_USER, Credentials, create_first_user
 
     settings = Settings.of_instance(options.port_base)
     kept = settings.data_dir / FILE_NAME
-    if credentials := create_first_user(settings):
-        with_store(
-            settings.resolved_store_url,
-            lambda store: record_change(store, "user added", credentials.username),
-        )
+
+    async def create(store: Store) -> Credentials | None:
+        if credentials := await create_first_user(settings, store):
+            await record_change(store, "user added", credentials.username)
+        return credentials
+
+    if credentials := with_store(settings.resolved_store_url, create):
         passwd = greenwave_command(f"users passwd {FIRST_USER}", options.port_base)
-        console.print(
+        results.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
             f"Shown only once, and kept in {kept}"
             f" for `{make_command('demo', options.port_base)}`\n"
             f"until you change it with: {passwd}",
-            markup=False,
         )
     elif kept.exists():
-        console.print(f"\nThe first user of the gateway and its password are in {kept}")
+        results.print(f"\nThe first user of the gateway and its password are in {kept}")

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from deployments.access.claims import ALL, SCOPES
 from deployments.gateway.users import UserError, Users
 from deployments.store import Store
-from serve_app.cli.arguments import add_action, add_json, write_json
+from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.terminal import write_json
 from serve_app.errors import CommandError, as_command_error
 from serve_app.identity.first_user import delete_first_user_file
 from serve_app.settings import Settings

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from greenwave.client import Client, Decision, GreenwaveError
 from models.networks.network import Junction, Network
-from models.networks.shipped import SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
@@ -43,8 +42,8 @@ class GatewayController:
         run_id: str,
         plan: Controller,
         outages: OutageLog,
-        network: Network = SHIPPED,
-        instead: str = "by the fixed-time plan",
+        network: Network,
+        instead: str,
     ) -> None:
         self._client = client
         self._run = client.run(run_id)

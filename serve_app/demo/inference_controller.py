@@ -8,7 +8,6 @@ from time import perf_counter
 from greenwave.client import Client, FailedPrediction, GreenwaveError, Prediction, Timeouts
 from greenwave.client.inputs import MAX_ITEMS
 from models.networks.network import Junction, Network
-from models.networks.shipped import SHIPPED
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
@@ -31,9 +30,7 @@ class InferenceController:
 
     instead = "keeping the phase"
 
-    def __init__(
-        self, client: Client, run_id: str, outages: OutageLog, network: Network = SHIPPED
-    ) -> None:
+    def __init__(self, client: Client, run_id: str, outages: OutageLog, network: Network) -> None:
         self._client = client
         self._run = client.inference.run(run_id)
         self.outages = outages

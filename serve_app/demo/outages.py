@@ -50,7 +50,7 @@ class OutageLog:
         """All decisions of single junctions without the policy."""
         return sum(outage.decisions for outage in self.outages)
 
-    def decided(self, without_policy: int, reason: str = "") -> None:
+    def decided(self, without_policy: int, reason: str) -> None:
         """Record one decision of all junctions, and how many of them lacked the policy."""
         now = self._clock()
         if self._open is None and without_policy:

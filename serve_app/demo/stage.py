@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from models.simulation.fixed_time import FixedTime
 from models.simulation.observation import Observation
 from models.simulation.options import scenario_of
 from models.simulation.programs import Programs
-from models.simulation.scenario import Scenario
+from models.simulation.scenario import Counts, Scenario
 from models.simulation.shipped import (
     DECISION_S,
     MORNING_RUSH_S,
@@ -77,13 +77,13 @@ def stage_of(options: argparse.Namespace) -> Stage:
     """
     if options.network is None:
         begin_s = MORNING_RUSH_S if options.begin is None else options.begin
-        return shipped(shipped_demand(begin_s, options.seconds or SECONDS))
+        return shipped(shipped_demand(begin_s, options.seconds or SECONDS), options.counts)
     return city(scenario_of(options))
 
 
-def shipped(demand: DailyDemand) -> Stage:
+def shipped(demand: DailyDemand, counts: Counts = "standing") -> Stage:
     """Return the shipped network; the flow of its junctions is forecast while the policy drives."""
-    scenario = shipped_scenario(demand)
+    scenario = replace(shipped_scenario(demand), counts=counts)
     return Stage(
         scenario,
         SHIPPED,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deployments.gateway.users import Users, hash_password
-from deployments.store import open_store
+from deployments.store import Store
 from serve_app.files import create_private
 from serve_app.settings import InsecureSettingsError, Settings
 
@@ -41,7 +40,7 @@ def configured_users(settings: Settings) -> dict[str, str]:
     return {str(username): hash_password(password.get_secret_value(), salt)}
 
 
-def create_first_user(settings: Settings) -> Credentials | None:
+async def create_first_user(settings: Settings, store: Store) -> Credentials | None:
     """Create a user with a random password if there is no user.
 
     The store has the hash only. The password is kept beside the signing key, with the same mode:
@@ -50,13 +49,14 @@ def create_first_user(settings: Settings) -> Credentials | None:
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    if settings.jwt_auth_username is not None:
+    users = Users(store)
+    if settings.jwt_auth_username is not None or await users.names():
         return None
-    credentials = asyncio.run(_create_first_user(settings.resolved_store_url))
-    if credentials is not None:
-        path = settings.data_dir / FILE_NAME
-        path.unlink(missing_ok=True)
-        create_private(path, json.dumps(credentials._asdict()).encode())
+    credentials = Credentials(FIRST_USER, secrets.token_urlsafe(12))
+    await users.add(*credentials)
+    path = settings.data_dir / FILE_NAME
+    path.unlink(missing_ok=True)
+    create_private(path, json.dumps(credentials._asdict()).encode())
     return credentials
 
 
@@ -76,16 +76,3 @@ def delete_first_user_file(data_dir: Path, username: str) -> None:
     path = data_dir / FILE_NAME
     if path.exists() and json.loads(path.read_bytes())["username"] == username:
         path.unlink()
-
-
-async def _create_first_user(store_url: str) -> Credentials | None:
-    store = open_store(store_url)
-    try:
-        users = Users(store)
-        if await users.names():
-            return None
-        credentials = Credentials(FIRST_USER, secrets.token_urlsafe(12))
-        await users.add(*credentials)
-        return credentials
-    finally:
-        await store.close()

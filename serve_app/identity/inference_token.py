@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
-from serve_app.settings import InsecureSettingsError, Settings
+from serve_app.settings import InsecureSettingsError, Settings, read_secret_file
 
 VARIABLE = "INFERENCE_TOKEN"
 MIN_BYTES = 32  # as of a signing key
@@ -30,7 +29,8 @@ def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
             f"Both {VARIABLE} and {VARIABLE}_FILE are set. Unset one of them."
         )
     if path is not None:
-        tokens, source = tuple(_read(path).split()), str(path)
+        content = read_secret_file(path, "a token", MAX_BYTES)
+        tokens, source = tuple(content.decode(errors="replace").split()), str(path)
         if not tokens:
             raise InsecureSettingsError(f"{path} has no token.")
     elif given is not None:
@@ -60,24 +60,10 @@ def configured_tokens(settings: Settings) -> OpenTokens | None:
     return required_inference_tokens if inference_tokens(settings) else None
 
 
-def token_headers(settings: Settings | None = None) -> dict[str, str]:
+def token_headers(settings: Settings) -> dict[str, str]:
     """Return the headers for requests to the inference service."""
     tokens = inference_tokens(settings)
     return {"Authorization": f"Bearer {tokens[0]}"} if tokens else {}
-
-
-def _read(path: Path) -> str:
-    try:
-        found = path.stat()
-        if found.st_mode & 0o007:
-            raise InsecureSettingsError(
-                f"{path} has a token, and every user can read it. Set its mode to 0600."
-            )
-        if found.st_size > MAX_BYTES:
-            raise InsecureSettingsError(f"{path} is larger than {MAX_BYTES} bytes.")
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InsecureSettingsError(f"Cannot read {path}: {error.strerror}.") from None
 
 
 def _check(token: str, source: str) -> None:

@@ -18,7 +18,7 @@ from deployments.access.keys import (
 )
 from models.atomic_write import atomic_write
 from serve_app.files import acquire_file_lock, create_private
-from serve_app.settings import InsecureSettingsError, Settings
+from serve_app.settings import InsecureSettingsError, Settings, read_secret_file
 
 FILE_NAME = "jwt-keys.json"
 SECRET_FILE_NAME = "jwt-secret"
@@ -164,15 +164,6 @@ def _has_file(settings: Settings) -> bool:
 
 def _read(path: Path) -> Keys:
     try:
-        found = path.stat()
-        if found.st_mode & 0o007:
-            raise InsecureSettingsError(
-                f"{path} has signing keys, and every user can read it. Set its mode to 0600."
-            )
-        if found.st_size > MAX_BYTES:
-            raise InsecureSettingsError(f"{path} is larger than {MAX_BYTES} bytes.")
-        return read_keys(path.read_bytes())
-    except OSError as error:
-        raise InsecureSettingsError(f"Cannot read {path}: {error.strerror}.") from None
+        return read_keys(read_secret_file(path, "signing keys", MAX_BYTES))
     except InvalidKeysError as error:
         raise InsecureSettingsError(f"{path} has no usable keys: {error}.") from None

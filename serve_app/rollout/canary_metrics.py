@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,54 +18,16 @@ _TARGETS = "prom_metrics_service_discovery.json"  # Ray keeps it on the head's n
 Policy = tuple[str, str]  # primary or candidate, and the name of its hidden states
 
 
-@dataclass
-class PolicyMetrics:
-    """Sums over replicas, since the start of each."""
-
-    sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    @property
-    def decisions(self) -> int:
-        return int(self.sums["predictions_total"])
-
-    @property
-    def entropy(self) -> float | None:
-        """Mean entropy over actions, in nats."""
-        return self._mean("entropy")
-
-    @property
-    def step_ms(self) -> float | None:
-        """Mean duration of a batched step."""
-        return self._mean("step_ms")
-
-    @property
-    def out_of_range(self) -> float | None:
-        """Share of observed values outside of the training's range."""
-        outside, inside = (self.sums[f"observed_values_{each}"] for each in ("outside", "inside"))
-        return outside / (outside + inside) if outside + inside else None
-
-    @property
-    def compared(self) -> int:
-        """Steps of a shadow that were compared with those of the policy in service."""
-        return int(self.sums["shadow_agreed"] + self.sums["shadow_differed"])
-
-    @property
-    def agreement(self) -> float | None:
-        """Share of the compared steps with the same action."""
-        return self.sums["shadow_agreed"] / self.compared if self.compared else None
-
-    def _mean(self, name: str) -> float | None:
-        count = self.sums[f"{name}_count"]
-        return self.sums[f"{name}_sum"] / count if count else None
+Sums = defaultdict[str, float]  # by metric, over replicas, since the start of each
 
 
-def read_metrics(pages: Iterable[str], app: str) -> Mapping[Policy, PolicyMetrics]:
+def read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
     """Add up the metrics of an application.
 
     Args:
         pages: of each node, in Prometheus' format.
     """
-    metrics: defaultdict[Policy, PolicyMetrics] = defaultdict(PolicyMetrics)
+    metrics: defaultdict[Policy, Sums] = defaultdict(lambda: defaultdict(float))
     for page in pages:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
@@ -79,7 +40,7 @@ def read_metrics(pages: Iterable[str], app: str) -> Mapping[Policy, PolicyMetric
                     name = f"shadow_{labels['outcome']}"
                 elif name == "observed_values_total":
                     name = f"observed_values_{labels['range']}"
-                metrics[policy, labels.get("states", "")].sums[name] += sample.value
+                metrics[policy, labels.get("states", "")][name] += sample.value
     return metrics
 
 
@@ -117,50 +78,53 @@ def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:
     return policies
 
 
-def figures(metrics: PolicyMetrics | None) -> dict[str, float | None]:
-    """Return what the table shows, as numbers."""
-    metrics = metrics or PolicyMetrics()
+def figures(sums: Sums) -> dict[str, float | None]:
+    """Return what is compared of a policy; means and shares of nothing are None."""
+    outside, inside = (sums[f"observed_values_{each}"] for each in ("outside", "inside"))
+    compared = sums["shadow_agreed"] + sums["shadow_differed"]
     return {
-        "decisions": metrics.decisions,
-        "mean_entropy_nats": metrics.entropy,
-        "mean_step_ms": metrics.step_ms,
-        "observed_out_of_range": metrics.out_of_range,
-        "steps_passed_on": metrics.sums["steps_passed_on_total"],
-        "shadow_agreement": metrics.agreement,
-        "shadow_compared": metrics.compared,
-        "shadow_skipped": metrics.sums["shadow_skipped"],
-        "shadow_failed": metrics.sums["shadow_failed"],
+        "decisions": int(sums["predictions_total"]),
+        "mean_entropy_nats": _ratio(sums["entropy_sum"], sums["entropy_count"]),
+        "mean_step_ms": _ratio(sums["step_ms_sum"], sums["step_ms_count"]),
+        "observed_out_of_range": _ratio(outside, outside + inside),
+        "steps_passed_on": sums["steps_passed_on_total"],
+        "shadow_agreement": _ratio(sums["shadow_agreed"], compared),
+        "shadow_compared": int(compared),
+        "shadow_skipped": sums["shadow_skipped"],
+        "shadow_failed": sums["shadow_failed"],
     }
 
 
-def comparison_table(
-    user_config: Mapping[str, Any], metrics: Mapping[Policy, PolicyMetrics]
-) -> Table:
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+_ROWS = {
+    "decisions": {"decisions": ",d"},
+    "mean entropy, nats": {"mean_entropy_nats": ".3f"},
+    "mean batched step, ms": {"mean_step_ms": ".3f"},
+    "observed values out of range": {"observed_out_of_range": ".2%"},
+    "steps left to the other policy": {"steps_passed_on": ",.0f"},
+    "shadow: same action": {"shadow_agreement": ".1%"},
+    "shadow: steps compared": {"shadow_compared": ",d"},
+    "shadow: skipped, failed": {"shadow_skipped": ",.0f", "shadow_failed": ",.0f"},
+}
+"""The figures of each line of the table, and their formats."""
+
+
+def comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
     """Return a table with a column for each configured policy."""
     columns = policies_of(user_config)
     table = Table("since its replicas started", *columns)
-    for name, cell in _ROWS.items():
-        table.add_row(
-            name, *(cell(metrics.get(policy) or PolicyMetrics()) for policy in columns.values())
-        )
+    shown = [figures(metrics[policy]) for policy in columns.values()]
+    for name, forms in _ROWS.items():
+        table.add_row(name, *(_cell(each, forms) for each in shown))
     return table
+
+
+def _cell(values: Mapping[str, float | None], forms: Mapping[str, str]) -> str:
+    return ", ".join(_number(values[name], form) for name, form in forms.items())
 
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
-
-
-_ROWS: dict[str, Callable[[PolicyMetrics], str]] = {
-    "decisions": lambda metrics: f"{metrics.decisions:,}",
-    "mean entropy, nats": lambda metrics: _number(metrics.entropy, ".3f"),
-    "mean batched step, ms": lambda metrics: _number(metrics.step_ms, ".3f"),
-    "observed values out of range": lambda metrics: _number(metrics.out_of_range, ".2%"),
-    "steps left to the other policy": lambda metrics: (
-        f"{metrics.sums['steps_passed_on_total']:,.0f}"
-    ),
-    "shadow: same action": lambda metrics: _number(metrics.agreement, ".1%"),
-    "shadow: steps compared": lambda metrics: f"{metrics.compared:,}",
-    "shadow: skipped, failed": lambda metrics: (
-        f"{metrics.sums['shadow_skipped']:,.0f}, {metrics.sums['shadow_failed']:,.0f}"
-    ),
-}

@@ -32,18 +32,6 @@ def deploy(dashboard: RayDashboard, config: dict[str, Any]) -> None:
         raise DeployError(f"The cluster refused the config: {_last_line(answer.text)}")
 
 
-def statuses(dashboard: RayDashboard) -> dict[str, tuple[str, str]]:
-    """Return the status and the message of every application."""
-    found = dashboard.applications()
-    return {name: (each["status"], _message(each)) for name, each in found.items()}
-
-
-def routes(dashboard: RayDashboard) -> dict[str, str]:
-    """Return the route prefix of every application that has one."""
-    found = dashboard.applications()
-    return {name: prefix for name, each in found.items() if (prefix := each.get("route_prefix"))}
-
-
 def is_deploying(dashboard: RayDashboard) -> bool:
     return any(each["status"] in UNSETTLED for each in dashboard.applications().values())
 
@@ -97,7 +85,7 @@ def _code(application: dict[str, Any]) -> list[Any]:
     return [application.get(key) or {} for key in ("import_path", "args", "runtime_env")]
 
 
-def _message(application: dict[str, Any]) -> str:
+def message_of(application: dict[str, Any]) -> str:
     """Return the message of a failed deployment if there is one: it ends with the error."""
     deployments = application.get("deployments", {}).values()
     failed = (each["message"] for each in deployments if each["status"] in (_FAILED, "UNHEALTHY"))
@@ -109,7 +97,7 @@ def _poll(dashboard: RayDashboard) -> dict[str, tuple[str, str]]:
         found = dashboard.applications()
     except httpx.HTTPError:
         return {}
-    return {name: (_status(each), _message(each)) for name, each in found.items()}
+    return {name: (_status(each), message_of(each)) for name, each in found.items()}
 
 
 def _status(application: dict[str, Any]) -> str:

@@ -16,13 +16,13 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import diagnoses_of
 from models.artifacts import InvalidArtifactError
 from models.networks.file import InvalidNetworkError
-from models.policy.form import InvalidPolicyFileError
+from models.policy.form import SHIPPED_SAFE_POLICY, InvalidPolicyFileError
 from models.policy.step import PolicyStep
-from models.policy.training_record import record_of, was_trained_behind_safety_layer
+from models.policy.training_record import read_record, record_of
 from serve_app.configured_network import network_of, resolved
 from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
-from serve_app.settings import Settings
+from serve_app.settings import Settings, variables_of
 
 _READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "serve_app.density:build": ("model_path", "DENSITY_MODEL_PATH", DensityService.read),
@@ -40,6 +40,7 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
     """
     if policies:
         yield from find_untrained_for_safety(config)
+        yield from find_different_observations(config)
     for application in config["applications"]:
         for read in _readings(application):
             try:
@@ -61,16 +62,31 @@ def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
         inference = applications.get(options.inference_app)
         if not options.safety or options.safety_policy == "any" or inference is None:
             continue
-        if _variables(application).get("RL_INFERENCE_SERVICE_URL"):
+        if variables_of(application).get("RL_INFERENCE_SERVICE_URL"):
             continue  # the files of another system are not known here
         for policy in _served_policies(inference):
-            if not was_trained_behind_safety_layer(policy):
+            if not read_record(policy).trained_behind_safety_layer:
                 yield (
                     f"Application {name}: safety is true, but {policy} was not trained behind the"
                     f" safety layer: {record_of(policy).name} beside it does not record that. Name"
-                    " the best.th of python -m models.training --safety as agent_path of"
-                    f" {options.inference_app}, or set safety_policy: any."
+                    f" {SHIPPED_SAFE_POLICY}, or the best.th of python -m models.training --safety,"
+                    f" as agent_path of {options.inference_app}, or set safety_policy: any."
                 )
+
+
+def find_different_observations(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each canary that needs other observations than the policy in service."""
+    for application in config["applications"]:
+        if application["import_path"] != INFERENCE:
+            continue
+        counts = {each: read_record(each).counts for each in _served_policies(application)}
+        if len(set(counts.values())) > 1:
+            each = " and ".join(f"{path} {count}" for path, count in counts.items())
+            yield (
+                f"Application {application['name']}: its policies count different vehicles in an"
+                f" observation: {each}. Controllers send the same to both: deploy such a policy for"
+                " all runs at once."
+            )
 
 
 def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
@@ -92,7 +108,7 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
 def _served_policies(inference: Mapping[str, Any]) -> Iterator[Path]:
     """Yield the file of the policy in service, and those of canaries."""
     args = inference.get("args") or {}
-    by_default = args.get("agent_path") or _variables(inference).get("MAPPO_AGENT_PATH")
+    by_default = args.get("agent_path") or variables_of(inference).get("MAPPO_AGENT_PATH")
     for deployment in inference.get("deployments") or [{}]:
         user_config = deployment.get("user_config") or {}
         named = user_config.get("agent_path") or by_default or Settings().mappo_agent_path
@@ -119,13 +135,9 @@ def _check_safety(application: Mapping[str, Any]) -> None:
 
 def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:
     """Yield the paths under ``key``, and that of ``variable`` in the environment."""
-    environment = _variables(application)
+    environment = variables_of(application)
     places = [application.get("args") or {}]
     user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]
     places += user_configs
     places += [each.get("canary") or {} for each in user_configs]
     yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])
-
-
-def _variables(application: Mapping[str, Any]) -> Mapping[str, str]:
-    return (application.get("runtime_env") or {}).get("env_vars") or {}

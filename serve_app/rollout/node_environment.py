@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from serve_app.settings import variables_of
+
 # Read by the GCS: it gives up a dead node after 2 s instead of 15, and one that hangs after 4.
 RAY = {
     "RAY_health_check_period_ms": "500",
@@ -20,8 +22,7 @@ _CONNECT_TIMEOUT_S = 3.0
 
 def variables(config: Mapping[str, Any]) -> dict[str, str]:
     """Return Ray's variables, and those of Serve's processes, which start on later nodes, too."""
-    options = config.get("controller_options") or {}
-    environment = (options.get("runtime_env") or {}).get("env_vars") or {}
+    environment = variables_of(config.get("controller_options") or {})
     return RAY | {str(name): str(value) for name, value in environment.items()}
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from types import MappingProxyType
 from typing import Any
 
 import httpx
 
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from serve_app.errors import DeployError
 from serve_app.rollout.capacity import INFERENCE
 
@@ -26,14 +24,11 @@ _OTHER_TOKEN = (
     "The applications run, but the inference service refuses a prediction without its token. Set "
     "INFERENCE_TOKEN or INFERENCE_TOKEN_FILE here as where the system was started."
 )
-_NO_TOKEN: Mapping[str, str] = MappingProxyType({})
 _RUN = {"X-Simulation-Run": "first-prediction"}
 _QUEUES = (0.4, 0.2, 0, 0, 0.1)  # of the lanes, repeated
 
 
-def predict_once(
-    base_url: str, token: Mapping[str, str] = _NO_TOKEN, network: Network = SHIPPED
-) -> str:
+def predict_once(base_url: str, token: Mapping[str, str], network: Network) -> str:
     """Make a prediction in a separate run, and reset the run.
 
     Args:

@@ -18,7 +18,8 @@ from models.evaluation.persons import HOURS, WALKED, cross, evaluate, longest_re
 from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
-from models.policy.form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY
+from models.policy.training_record import read_record
 from models.signals.safety import Limits, read_layers
 from models.simulation import crossings
 from models.simulation.controllers import policy_control, run
@@ -48,6 +49,17 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour: float) -> None:
     assert policy.demanded == fixed.demanded
     assert policy.time_loss_s < 0.9 * fixed.time_loss_s
     assert policy.waiting_s < 0.9 * fixed.waiting_s
+
+
+def test_behind_the_safety_layer_the_policy_trained_there_loses_less_than_the_other_one():
+    counts = read_record(SHIPPED_SAFE_POLICY).counts
+    assert counts == "all"
+    scenario = replace(shipped_scenario(shipped_demand(12 * HOUR_S, 900)), guarded=True)
+    other = run(scenario, 77, policy_control(scenario, SHIPPED_POLICY))
+    scenario = replace(scenario, counts=counts)
+    trained = run(scenario, 77, policy_control(scenario, SHIPPED_SAFE_POLICY))
+    assert trained.demanded == other.demanded
+    assert trained.time_loss_s < other.time_loss_s
 
 
 def test_net_and_network_file_with_crossings_are_built_from_the_same_sources(tmp_path):

@@ -25,7 +25,7 @@ from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy, read_state_dict
 from models.policy.step import PolicyStep
-from models.policy.training_record import was_trained_behind_safety_layer
+from models.policy.training_record import TrainingRecord, read_record
 from models.simulation.controllers import (
     CONTROLS,
     LongestQueue,
@@ -36,12 +36,13 @@ from models.simulation.controllers import (
 from models.simulation.daily_demand import HOUR_S
 from models.simulation.metrics import Metrics
 from models.simulation.observation import encode_observation
-from models.simulation.scenario import Scenario
+from models.simulation.scenario import InvalidScenarioError, Scenario
 from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.sumo.importing import import_network
 from models.training.__main__ import write_start
 from models.training.delays import Delays, agents_of_edges
 from models.training.greedy import fits
+from models.training.imitation.planner import Planner
 from models.training.signals import Reward, Signals, state_dim
 from tests.cities import agent_for, save, small_city
 from tests.documentation import ROOT
@@ -94,18 +95,38 @@ def test_a_run_behind_the_safety_layer_is_continued_behind_it_only(tmp_path, sce
     size = "--iterations=1", "--episodes=1"
     done = train(tmp_path, scenario, "--safety", *size)
     assert done.returncode == 0, done.stderr
-    assert was_trained_behind_safety_layer(tmp_path / "best.th")
-    assert not was_trained_behind_safety_layer(tmp_path / "start.th")
+    assert read_record(tmp_path / "best.th") == TrainingRecord(True)
+    assert read_record(tmp_path / "start.th") == TrainingRecord()
     again = train(tmp_path, scenario, *size)
     assert again.returncode == 1
     assert "made with safety True, not False" in again.stderr
+
+
+def test_a_run_may_begin_with_the_imitation_of_the_planner(tmp_path, scenario):
+    size = "--imitation-rounds=1", "--imitation-episodes=1", "--imitation-final-epochs=1"
+    done = train(tmp_path, scenario, "--safety", "--counts=all", "--iterations=0", *size)
+    assert done.returncode == 0, done.stderr
+    assert read_record(tmp_path / "best.th") == TrainingRecord(True, "all")
+    first, start, best = ((tmp_path / f"{name}.th") for name in ("first", "start", "best"))
+    assert first.read_bytes() != start.read_bytes()
+    assert driven(replace(scenario, counts="all", guarded=True), best).arrived > 0
+    with pytest.raises(InvalidScenarioError, match="trained with --counts all"):
+        driven(scenario, best)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_the_planner_loses_less_time_than_greedy_with_and_without_the_layer(guarded):
+    scenario = replace(shipped_scenario(shipped_demand(12 * HOUR_S, 600)), guarded=guarded)
+    planned, greedy = (run(scenario, 1, each) for each in (Planner, CONTROLS["greedy"](scenario)))
+    assert planned.demanded == greedy.demanded
+    assert planned.time_loss_s < 0.9 * greedy.time_loss_s
 
 
 def test_a_run_without_the_layer_is_not_recorded_as_one_behind_it(tmp_path, scenario):
     size = "--iterations=1", "--episodes=1"
     assert train(tmp_path, scenario, *size).returncode == 0
     assert train(tmp_path, scenario, "--safety", *size).returncode == 1
-    assert not was_trained_behind_safety_layer(tmp_path / "best.th")
+    assert not read_record(tmp_path / "best.th").trained_behind_safety_layer
 
 
 def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):

@@ -18,6 +18,7 @@ from deployments.store import (
 )
 
 TABLE = "loans"
+ANYHOW = Expected("never written", None)
 
 
 async def scanned(store: Store, table: str = TABLE) -> dict[str, bytes]:
@@ -157,14 +158,14 @@ class TestDelete:
 
     async def test_many_counts_what_was_there_and_frees_indexes(self, store):
         await store.create(TABLE, Document("1", b"one", "i"))
-        await store.put_many(TABLE, {"2": b"two", "3": b"three"})
+        await store.change(TABLE, {"2": b"two", "3": b"three"}, when=ANYHOW)
         assert await store.delete_many(TABLE, ["1", "2", "9"]) == 2
         assert await scanned(store) == {"3": b"three"}
         await store.create(TABLE, Document("4", b"four", "i"))
 
     async def test_many_in_more_than_one_batch(self, store):
         keys = [f"{n}" for n in range(2500)]
-        await store.put_many(TABLE, dict.fromkeys(keys, b"x"))
+        await store.change(TABLE, dict.fromkeys(keys, b"x"), when=ANYHOW)
         assert await store.delete_many(TABLE, keys) == 2500
         assert await scanned(store) == {}
 
@@ -172,25 +173,9 @@ class TestDelete:
         assert await store.delete_many(TABLE, []) == 0
 
 
-class TestPutMany:
-    async def test_writes_new_documents_and_overwrites_old_ones(self, store):
-        await store.put_many(TABLE, {"1": b"one", "2": b"two"})
-        await store.put_many(TABLE, {"2": b"new", "3": b"three"})
-        assert await scanned(store) == {"1": b"one", "2": b"new", "3": b"three"}
-
-    async def test_keeps_the_index_of_an_old_document(self, store):
-        await store.create(TABLE, Document("1", b"one", "i"))
-        await store.put_many(TABLE, {"1": b"new"})
-        assert await store.get_by_index(TABLE, "i") == b"new"
-
-    async def test_nothing_to_put(self, store):
-        await store.put_many(TABLE, {})
-        assert await scanned(store) == {}
-
-
 class TestChange:
     async def test_writes_and_deletes_when_the_condition_holds(self, store):
-        await store.put_many(TABLE, {"fence": b"1", "old": b"x", "kept": b"x"})
+        await store.change(TABLE, {"fence": b"1", "old": b"x", "kept": b"x"}, when=ANYHOW)
         puts = {"fence": b"2", "new": b"y"}
         assert await store.change(TABLE, puts, ["old", "never"], when=Expected("fence", b"1"))
         assert await scanned(store) == {"fence": b"2", "new": b"y", "kept": b"x"}
@@ -198,14 +183,14 @@ class TestChange:
     @pytest.mark.parametrize("value", [b"", b"1", b"22", None])
     async def test_changes_nothing_when_another_value_is_found(self, store, value):
         before = {"fence": b"2", "old": b"x"}
-        await store.put_many(TABLE, before)
+        await store.change(TABLE, before, when=ANYHOW)
         when = Expected("fence", value)
         assert not await store.change(TABLE, {"fence": b"3", "new": b"y"}, ["old"], when=when)
         assert await scanned(store) == before
 
     @pytest.mark.parametrize("value", [b"", b"1"])
     async def test_changes_nothing_when_the_expected_document_is_missing(self, store, value):
-        await store.put_many("cards", {"fence": value})
+        await store.change("cards", {"fence": value}, when=ANYHOW)
         assert not await store.change(TABLE, {"fence": b"2"}, when=Expected("fence", value))
         assert await scanned(store) == {}
 
@@ -219,7 +204,7 @@ class TestChange:
 
     async def test_values_are_any_bytes_and_keys_any_text(self, store):
         key, value = "ключ {x} 'y' \" \n", bytes(range(256))
-        await store.put_many(TABLE, {key: value})
+        await store.change(TABLE, {key: value}, when=ANYHOW)
         changed = {key: value[::-1], "né": value}
         assert await store.change(TABLE, changed, ["ñ"], when=Expected(key, value))
         assert await scanned(store) == changed
@@ -266,7 +251,7 @@ class TestChange:
         def numbered(n):
             return {str(key): b"%d" % n for key in range(50)}
 
-        await store.put_many(TABLE, numbered(0))
+        await store.change(TABLE, numbered(0), when=ANYHOW)
         changing = asyncio.create_task(change())
         while not changing.done():
             assert len(set((await scanned(store)).values())) == 1
@@ -276,8 +261,8 @@ class TestChange:
 
 class TestScan:
     async def test_yields_each_document_of_its_table_once(self, store):
-        await store.put_many(TABLE, {f"{n}": b"%d" % n for n in range(3210)})
-        await store.put_many("cards", {"other": b"x"})
+        await store.change(TABLE, {f"{n}": b"%d" % n for n in range(3210)}, when=ANYHOW)
+        await store.change("cards", {"other": b"x"}, when=ANYHOW)
         keys = [key async for key, _ in store.scan(TABLE)]
         assert sorted(keys) == sorted(f"{n}" for n in range(3210))
 
@@ -286,18 +271,18 @@ class TestScan:
 
     async def test_sees_the_table_as_it_was_when_the_scan_began(self, store):
         before = {f"{n}": b"old" for n in range(3000)}
-        await store.put_many(TABLE, before)
+        await store.change(TABLE, before, when=ANYHOW)
         seen: dict[str, bytes] = {}
         async for key, value in store.scan(TABLE):
             if not seen:
-                await store.put_many(TABLE, dict.fromkeys(before, b"new"))
-                await store.put_many(TABLE, {"late": b"new"})
+                new = dict.fromkeys(before, b"new") | {"late": b"new"}
+                await store.change(TABLE, new, when=ANYHOW)
                 await store.delete_many(TABLE, list(before)[::2])
             seen[key] = value
         assert seen == before
 
     async def test_can_be_left_early(self, store):
-        await store.put_many(TABLE, {f"{n}": b"x" for n in range(3000)})
+        await store.change(TABLE, {f"{n}": b"x" for n in range(3000)}, when=ANYHOW)
         scan = store.scan(TABLE)
         assert await anext(scan)
         await scan.aclose()

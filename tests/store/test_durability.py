@@ -126,7 +126,7 @@ async def test_a_killed_redis_has_every_change_whole_that_it_acknowledged(store,
         return {f"{key}": b"%d" % n for key in range(20)}
 
     acknowledged = 0
-    await store.put_many(TABLE, change(0))
+    assert await store.change(TABLE, change(0), when=Expected("0", None))
 
     async def work():
         nonlocal acknowledged

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from deployments.store import Document, Expected, StoreUnavailable, open_store
-from deployments.store.sqlite_worker import MIGRATIONS, connect
+from deployments.store.sqlite_worker import MIGRATIONS, SqliteWorker, connect
 
 TABLE = "cards"
 ROOT = Path(__file__).parents[2]
@@ -129,6 +129,36 @@ async def test_a_short_lock_is_waited_for(tmp_path):
     await store.close()
 
 
+async def test_reads_that_wait_share_a_turn_of_the_thread_and_fail_alone(tmp_path):
+    events = []
+    worker = SqliteWorker(tmp_path / "store.db", "for reads")
+
+    async def read(statement):
+        def execute(db):
+            events.append("read")
+            return db.execute(statement)
+
+        try:
+            return await worker.run(execute)
+        finally:
+            events.append("answer")
+
+    statements = ["SELECT 1", "no SQL", "SELECT 1"]
+    first, second, third = await asyncio.gather(*map(read, statements), return_exceptions=True)
+    assert events == ["read"] * 3 + ["answer"] * 3
+    assert isinstance(second, StoreUnavailable)
+    assert {type(first), type(third)} == {sqlite3.Cursor}
+    await worker.close()
+
+
+async def test_a_defect_reaches_its_caller_and_the_thread_goes_on(tmp_path):
+    worker = SqliteWorker(tmp_path / "store.db", "for reads")
+    with pytest.raises(ZeroDivisionError):
+        await worker.run(lambda db: 1 / 0)
+    assert await worker.run(lambda db: db.execute("SELECT 1").fetchone()) == (1,)
+    await worker.close()
+
+
 FILL = """
 import asyncio, sys
 from deployments.store import Document, StoreUnavailable, open_store
@@ -156,7 +186,7 @@ from deployments.store import Expected, StoreUnavailable, open_store
 async def main():
     store = open_store("sqlite:///" + sys.argv[1])
     before = {"0": b"small", "1": b"small"}
-    await store.put_many("cards", before)
+    await store.change("cards", before, when=Expected("0", None))
     much = {str(n): b"x" * 700 for n in range(1, 2000)}
     try:
         await store.change("cards", much, ["0"], when=Expected("0", b"small"))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from tests.support.local_server import Answer, Request, serving
 
 
 class Received(NamedTuple):
@@ -31,6 +32,7 @@ class Received(NamedTuple):
     ended: float
 
 
+@dataclass
 class Collector:
     """A running collector.
 
@@ -39,45 +41,24 @@ class Collector:
         spans: in the order of their arrival.
     """
 
-    def __init__(self) -> None:
-        self.spans: list[Received] = []
-        collector = self
-
-        class Receiver(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                collector.spans += _spans_in(ExportTraceServiceRequest.FromString(body))
-                answer = ExportTraceServiceResponse().SerializeToString()
-                self.send_response(200)
-                self.send_header("content-type", "application/x-protobuf")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+    url: str = ""
+    spans: list[Received] = field(default_factory=list)
 
     def of_trace(self, trace_id: str) -> list[Received]:
         return [span for span in list(self.spans) if span.trace_id == trace_id]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
     collector = Collector()
-    try:
+
+    def receive(request: Request) -> Answer:
+        collector.spans += _spans_in(ExportTraceServiceRequest.FromString(request.body))
+        answer = ExportTraceServiceResponse().SerializeToString()
+        return Answer(200, answer, {"content-type": "application/x-protobuf"})
+
+    with serving(receive) as collector.url:
         yield collector
-    finally:
-        collector.close()
 
 
 def _spans_in(request: ExportTraceServiceRequest) -> Iterator[Received]:

@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps: minutes of a protocol pass in milliseconds."""
+"""Time as a test sets it: a clock, and an event loop in which minutes pass in milliseconds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import asyncio
 import functools
 import selectors
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _SLOWEST_REAL_WAIT_S = 5.0  # for other threads
+
+
+@dataclass
+class Clock:
+    """Shows the time that the test sets, in seconds."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class _JumpingSelector(selectors.SelectSelector):

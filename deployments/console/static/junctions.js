@@ -39,6 +39,6 @@ export class JunctionButtons {
     const mean = percent(queue / junction.approaches.length);
     setText(confidence, fallback ? "" : percent(decision.probabilities[decision.action]));
     setText(phase, fallback ? "RED, " + decision.fallback.replaceAll("_", " ") : "phase " + decision.action + " · step " + decision.step);
-    setText(rest, "queues " + mean);
+    setText(rest, "lanes " + mean + " full");
   }
 }

@@ -18,7 +18,7 @@ export class WhatIf {
     this.said.setAttribute("role", "status");
     this.plot = element("div");
     this.keys = element("p", "keys");
-    container.append(labelled("Lane", this.lane), this.plot, this.keys, labelled("Queue on this lane", this.slider), this.said);
+    container.append(labelled("Lane", this.lane), this.plot, this.keys, labelled("Vehicles on this lane", this.slider), this.said);
     this.lane.addEventListener("change", () => this.ask());
     this.slider.addEventListener("input", () => this.say());
     new ResizeObserver(() => this.chart && this.chart.setSize(this.size())).observe(container);

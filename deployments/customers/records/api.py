@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
-from starlette.datastructures import QueryParams
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from deployments.customers.records.errors import InvalidFields, MissingParameter
 from deployments.customers.records.json_body import (
@@ -70,7 +70,8 @@ class Routes:
 
 
 def _mobile_number(scope: Scope) -> str:
-    values = QueryParams(scope["query_string"]).getlist("mobileNumber")
+    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    values = [value for name, value in parameters if name == "mobileNumber"]
     if not values:
         raise MissingParameter("mobileNumber")
     # given twice, it is ambiguous; joined by a comma, it is not a number
@@ -81,19 +82,6 @@ def _success(status: HTTPStatus, message: str) -> Answer:
     return json_answer(
         status, StatusResponse(statusCode=str(status.value), statusMsg=message).model_dump()
     )
-
-
-class AbsolutePaths:
-    """Routes by the whole path of the URL, as the contract has it, whatever the route prefix.
-
-    Below a prefix, the base path would be the empty path, which FastAPI redirects.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app({**scope, "root_path": ""}, receive, send)
 
 
 def create_app(
@@ -112,7 +100,9 @@ def create_app(
     )
     add_docs(app)
     app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
-    fast = FastRoutes(app, error_renderer(record_type), access_log=access_log)
+    # The contract has whole paths. Below a prefix, the base path would be the empty path, which
+    # FastAPI redirects.
+    fast = FastRoutes(app, error_renderer(record_type), access_log=access_log, whole_paths=True)
     routes = Routes(service)
     for path in (record_type.base_path, *record_type.aliases):
         _add_operations(fast, path, routes, record_type)
@@ -120,7 +110,6 @@ def create_app(
     probes.add_to(fast, record_type.base_path)
     for path in record_type.aliases:  # which may be route prefixes of applications
         probes.add_to(fast, path, documented=False)
-    app.add_middleware(AbsolutePaths)  # added last, it runs before the table
     return app
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, error_of
 from deployments.gateway.inference_calls.address import ROUTE
@@ -87,7 +88,7 @@ class HttpCalls:
         headers = {**headers, **self._token, **tracing.headers()}
         data = None
         if body is not None:
-            headers, data = {**_JSON, **headers}, json.dumps(body).encode()
+            headers, data = {**_JSON, **headers}, to_json(body)
         try:
             async with asyncio.timeout(self._deadline_s):
                 if self._base is None:
@@ -118,7 +119,7 @@ def _read(response: Response) -> dict[str, Any]:
     """Return the JSON object of a success, or raise what an error answer means."""
     status = response.status
     try:
-        answer = json.loads(response.body)
+        answer = from_json(response.body)
     except ValueError:
         answer = None
     if status == 200:

@@ -37,7 +37,8 @@ _ERRORS: dict[str, type[StateError]] = {
 def encode_commit(
     session: int, states: StateBatch, released: list[Key], call: int, trace: Trace | None = None
 ) -> bytes:
-    return pack_frame([session, call, released, trace, states.header()], states.states)
+    header = [session, call, list(map(tuple, released)), trace and tuple(trace), states.header()]
+    return pack_frame(header, states.states)
 
 
 def decode_commit(frame: bytes) -> tuple[tuple[int, StateBatch, list[Key], int], list[Trace]]:

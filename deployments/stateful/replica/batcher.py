@@ -11,12 +11,12 @@ import asyncio
 import contextvars
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from operator import contains
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from deployments.log import RateLimitedLogger
 from deployments.stateful.protocol import (
@@ -40,7 +40,6 @@ from deployments.stateful.replica.queues import (
     StepResults,
     Waiting,
 )
-from deployments.stateful.replica.receipts import StepReceipts, note
 from deployments.stateful.replica.rows import (
     Keys,
     RowBatch,
@@ -74,8 +73,7 @@ class BatcherCounts:
     passed_on: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SteppedBatch:
+class SteppedBatch(NamedTuple):
     """A batch of B steps, for an observer.
 
     Attributes:
@@ -111,9 +109,7 @@ class Batch(Protocol):
 
     def request(self, row: int) -> Request: ...
 
-    def receipts(self, results: StepResults) -> StepReceipts | None: ...
-
-    def stepped(self) -> None: ...
+    def note(self, states: Iterable[HeldState], results: StepResults) -> None: ...
 
     def waiting(self) -> Sequence[Waiting]: ...
 
@@ -328,8 +324,8 @@ class Batcher:
         """Take the next request of each ready key; park those whose state is not owned."""
         requests: list[Request] = []
         states: list[HeldState] = []
-        for key in self._queues.ready(MAX_BATCH):
-            held = self._engine.leases_of(key).owned(key)
+        ready = self._queues.ready(MAX_BATCH)
+        for key, held in zip(ready, self._engine.all_owned(ready), strict=True):
             if held is None:
                 self._park(key)
             elif (request := self._next_request(key, held)) is not None:
@@ -390,7 +386,7 @@ class Batcher:
         started = time.perf_counter()
         before = held.gather()
         outputs, after = model.step(batch.inputs, before)
-        keys, steps = batch.keys, (held.steps + 1).tolist()
+        keys, steps = batch.keys, held.next_steps
         self._settle(batch, held, outputs, after, steps)
         if self.on_step is not None:
             seconds = time.perf_counter() - started
@@ -415,11 +411,8 @@ class Batcher:
             outputs, after = [outputs[row] for row in kept], after[kept]
             steps = [steps[row] for row in kept]
         results = StepResults(outputs, steps)  # type: ignore[arg-type]  # no output is refused
-        receipts = batch.receipts(results)
         self._engine.advance(held, after)
-        if receipts is not None:
-            note(held.receipts, receipts)
-        batch.stepped()
+        batch.note(held.by_key.values(), results)
         if waits:
             self._engine.let_wait(held, batch, results)
             for waiting in batch.waiting():

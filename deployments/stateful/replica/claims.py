@@ -15,6 +15,7 @@ from typing import TypeVar
 from deployments.stateful.protocol import Claimed, ClaimPart, Key
 from deployments.stateful.replica.held_state import HeldCopy, HeldState
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, batch_of, outline_of
+from deployments.stateful.replica.slab import select
 
 STATES_PER_PART = 1000
 NAMES_PER_PART = 5000
@@ -153,7 +154,7 @@ class Claims:
             else:
                 self._recent.note(copy)
         self._held.pending.note_sent()
-        self._held.acknowledge(list(acknowledged), list(acknowledged.values()))
+        self._held.acknowledge(select(list(acknowledged)), list(acknowledged.values()))
         self._held.pending.fail(self._held.keep(kept))
         self.lose(lost)
         self._begin()  # or states released later would stay in memory

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
+from operator import methodcaller
 from typing import Any, Protocol
 
 from deployments.stateful.layout import shard_of
@@ -19,6 +20,8 @@ from deployments.stateful.replica.pending import Answerable
 from deployments.stateful.replica.queues import StepResults
 from deployments.stateful.replica.rows import Keys
 from deployments.stateful.replica.slab import Array
+
+_responses_wait = methodcaller("responses_wait")
 
 
 class Model(Protocol):
@@ -69,12 +72,12 @@ class StatefulEngine:
         """Return the states of the keys; None unless they differ and may all be stepped now."""
         if not all(shard.may_step for shard in self._shards):
             return None
-        held = keys.held
-        if held is None or held.slab is not self._slab or not held.owned:
-            keys.held = held = None
+        selections = self._slab.selections
+        held: HeldBatch | None = selections.get(keys)
+        if held is None:
             states = [each for each in self.all_owned(keys) if each is not None]
             if len(states) == len(keys) == len(set(states)):
-                keys.held = held = self.batch_of(states)
+                held = selections[keys] = self.batch_of(states)
         return held
 
     def batch_of(self, states: Iterable[HeldState]) -> HeldBatch:
@@ -98,7 +101,7 @@ class StatefulEngine:
 
     def responses_wait(self) -> bool:
         """Whether responses must wait for the commits of their steps (invariant 9)."""
-        return any(shard.responses_wait() for shard in self._shards)
+        return any(map(_responses_wait, self._shards))  # a generator takes longer than the calls
 
     async def reset(self, run: str) -> None:
         """Clear a run in every replica; every step after the return starts from initial states.

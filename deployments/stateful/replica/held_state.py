@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deployments.stateful.protocol import Grant, Key, Receipts, Version, made
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.receipts import ReceiptCache
-from deployments.stateful.replica.slab import Array, RowNumbers, Slab
+from deployments.stateful.replica.slab import Array, RowNumbers, Selection, Slab, select
 
 
 class HeldCopy(NamedTuple):
@@ -47,12 +47,15 @@ class HeldState:
         self.slab = slab
         self.row = slab.take()
         self.receipts = ReceiptCache()
+        self.phase = Phase.NOT_OWNED
         self.enter(phase)
 
     def __del__(self) -> None:
         self.slab.free(self.row)  # claims and commits in flight may have been the last to need it
 
     def enter(self, phase: Phase) -> None:
+        if self.phase is Phase.OWNED:
+            self.slab.selections.clear()
         self.phase = phase
         self.slab.owned[self.row] = phase is Phase.OWNED
 
@@ -91,14 +94,14 @@ class HeldBatch:
 
     Attributes:
         by_key: the states, in their order.
-        rows: (B,) of the slab.
+        rows: selects their rows of the slab.
     """
 
     __slots__ = ("by_key", "rows", "slab")
 
     def __init__(self, states: Iterable[HeldState], slab: Slab) -> None:
         self.by_key = {each.key: each for each in states}
-        self.rows: RowNumbers = np.array([each.row for each in self.by_key.values()], np.intp)
+        self.rows: Selection = select([each.row for each in self.by_key.values()])
         self.slab = slab
 
     def __len__(self) -> int:
@@ -119,12 +122,22 @@ class HeldBatch:
     @property
     def owned(self) -> bool:
         """Whether all are owned, whether or not the lease is valid."""
-        return bool(np.count_nonzero(self.slab.owned[self.rows]) == len(self.rows))
+        return bool(np.count_nonzero(self.slab.owned[self.rows]) == len(self.by_key))
+
+    @property
+    def row_numbers(self) -> RowNumbers:
+        return np.array([each.row for each in self.by_key.values()], np.intp)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """(B,) copies of the numbers of steps."""
-        return self.slab.steps[self.rows]
+        return _copied(self.slab.steps, self.rows)
+
+    @property
+    def next_steps(self) -> list[int]:
+        """B numbers: each counts the steps of a state, the next one included."""
+        steps: list[int] = (self.slab.steps[self.rows] + 1).tolist()
+        return steps
 
     @property
     def versions(self) -> list[Version]:
@@ -133,8 +146,12 @@ class HeldBatch:
 
     def gather(self) -> Array:
         """Return copies of the states, (B, \\*shape)."""
-        return self.slab.states.take(self.rows, axis=0)
+        return _copied(self.slab.states, self.rows)
 
     def part(self, which: Iterable[int]) -> HeldBatch:
         states = self.states
         return HeldBatch([states[each] for each in which], self.slab)
+
+
+def _copied(column: Array, rows: Selection) -> Array:
+    return column[rows].copy() if isinstance(rows, slice) else column.take(rows, axis=0)

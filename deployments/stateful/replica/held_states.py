@@ -16,7 +16,7 @@ from deployments.stateful.protocol import Grant, Key, StateBatch
 from deployments.stateful.replica.held_state import HeldBatch, HeldCopy, HeldState
 from deployments.stateful.replica.pending import PendingSteps
 from deployments.stateful.replica.phases import TRANSITIONS, Event, Phase
-from deployments.stateful.replica.slab import Array, RowNumbers
+from deployments.stateful.replica.slab import Array, Selection, select
 
 
 @dataclass
@@ -234,7 +234,7 @@ class HeldStates:
         outbox = self._outbox
         waiting = list(islice(outbox.values(), limit))
         self._outbox = dict(islice(outbox.items(), limit, None))
-        dirty = self.slab.dirty[np.array([each.row for each in waiting], np.intp)].tolist()
+        dirty = self.slab.dirty[select([each.row for each in waiting])].tolist()
         stepped = self.batch_of(compress(waiting, dirty))
         releasing = [state for state in waiting if state.phase is Phase.RELEASING]
         self.slab.dirty[stepped.rows] = False
@@ -249,12 +249,12 @@ class HeldStates:
             if self._held.get(state.key) is state:
                 self._outbox[state.key] = state
 
-    def acknowledge(self, rows: Sequence[int] | RowNumbers, steps: ArrayLike) -> None:
+    def acknowledge(self, rows: Selection | list[int], steps: ArrayLike) -> None:
         """Note that B states are committed up to these steps, and send what waited for them.
 
         Args:
             rows: of the states in the slab, each once.
         """
-        rows, committed = np.asarray(rows, np.intp), self.slab.committed
+        committed = self.slab.committed
         committed[rows] = np.maximum(committed[rows], steps)
         self.pending.respond()

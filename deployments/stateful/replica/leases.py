@@ -75,6 +75,7 @@ class StateLeases:
         self._authority = authority
         self._initial_state = initial_state
         self._options = options
+        self._responses_wait = options.responses_wait
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._held = HeldStates(pending)
@@ -134,7 +135,7 @@ class StateLeases:
 
     def responses_wait(self) -> bool:
         """Return whether a response must wait for the commit of its step (invariant 9)."""
-        return self._options.responses_wait or self._commits.overdue or not self._session.valid
+        return self._responses_wait or self._commits.overdue or not self._session.valid
 
     async def acquire(self, key: Key) -> None:
         """Return when ``key`` is owned with a valid lease. One call for a key at a time.

@@ -44,7 +44,7 @@ class PendingSteps:
         steps = np.array(results.steps, np.int64)
         in_flight = np.count_nonzero(self.slab.sent[held.rows] >= steps)
         waiting = self._sent if in_flight else self._unsent
-        waiting.append(_Pending(held, batch, results, held.rows, steps))
+        waiting.append(_Pending(held, batch, results, held.row_numbers, steps))
 
     def note_sent(self) -> None:
         """Note that the steps so far are sent: until then no commit can have them."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from deployments.log import RateLimitedLogger
-from deployments.stateful.protocol import Key, OutcomeUnknownError, Output
-from deployments.stateful.replica.receipts import StepReceipts
+from deployments.stateful.protocol import Key, OutcomeUnknownError, Output, Receipt, made
+from deployments.stateful.replica.held_state import HeldState
 from deployments.trace_context import Trace
 
 
@@ -117,39 +117,33 @@ class RequestBatch:
     def request(self, row: int) -> Request:
         return self._requests[row]
 
-    def receipts(self, results: StepResults) -> StepReceipts | None:
-        """Return the receipts of the requests that have an idempotency key, if one has."""
-        ids = [each.request_id for each in self._requests]
-        if not any(ids):
-            return None
-        fingerprints = [each.fingerprint for each in self._requests]
-        return StepReceipts(ids, fingerprints, results.steps, results.outputs)
-
-    def stepped(self) -> None:
-        """Note that the steps are made."""
-        for each in self._requests:
-            each.stepped = True
+    def note(self, states: Iterable[HeldState], results: StepResults) -> None:
+        """Note that the steps are made, and the receipts of requests with an idempotency key."""
+        for request, state, output, step in zip(self._requests, states, *results, strict=True):
+            request.stepped = True
+            if request.request_id is not None:
+                receipt = Receipt(request.request_id, request.fingerprint, step, output)
+                state.receipts.add(request.request_id, receipt)
 
     def waiting(self) -> list[Response]:
         """Return what is to fail if no commit is confirmed in time."""
-        return self._responses()
+        return [each.response for each in self._requests]
 
     def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         """Send the results of some requests, or of all."""
-        responses = self._responses()
-        for row in range(len(responses)) if which is None else which:
-            if not responses[row].done():  # a disconnected client has cancelled it
-                responses[row].set_result(results.row(row))
+        requests = self._requests
+        if which is not None:
+            requests, results = [requests[row] for row in which], results.take(which)
+        for request, result in zip(requests, made(StepResult, *results), strict=True):
+            if not request.response.done():  # a disconnected client has cancelled it
+                request.response.set_result(result)
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None:
         """Fail some requests, or all."""
-        responses = self._responses()
-        for row in range(len(responses)) if which is None else which:
-            if not responses[row].done():
-                responses[row].set_exception(error)
-
-    def _responses(self) -> list[Response]:
-        return [each.response for each in self._requests]
+        for row in range(len(self._requests)) if which is None else which:
+            response = self._requests[row].response
+            if not response.done():
+                response.set_exception(error)
 
 
 class Queues:

@@ -41,6 +41,12 @@ class ReceiptCache(dict[str | None, Receipt | tuple[StepReceipts, int]]):
     def of(cls, receipts: Receipts) -> ReceiptCache:
         return cls({each.request_id: each for each in receipts})
 
+    def add(self, request_id: str, entry: Receipt | tuple[StepReceipts, int]) -> None:
+        """Add the receipt of a step, which is the latest."""
+        self[request_id] = entry
+        if len(self) > MAX_RECEIPTS:
+            del self[next(iter(self))]
+
     def find(self, request_id: str, fingerprint: str) -> Receipt | None:
         """Return the receipt of a request that has stepped already.
 
@@ -64,13 +70,13 @@ class ReceiptCache(dict[str | None, Receipt | tuple[StepReceipts, int]]):
     def since(self, step: int) -> Receipts:
         """Return the receipts of later steps, for a commit."""
         later: list[Receipt] = []
-        for entry in reversed(self.values()):
+        for request_id, entry in reversed(self.items()):
             receipt = _receipt(entry)
             if receipt.step <= step:
                 break
+            if receipt is not entry:
+                self[request_id] = receipt
             later.append(receipt)
-        for receipt in later:
-            self[receipt.request_id] = receipt
         return tuple(reversed(later))
 
 
@@ -83,6 +89,4 @@ def note(caches: Iterable[ReceiptCache], receipts: StepReceipts) -> None:
     entries = zip(repeat(receipts), count(), strict=False)
     for cache, id, entry in zip(caches, receipts.request_ids, entries, strict=False):
         if id is not None:
-            cache[id] = entry
-            if len(cache) > MAX_RECEIPTS:
-                del cache[next(iter(cache))]
+            cache.add(id, entry)

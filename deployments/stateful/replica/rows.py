@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from deployments.stateful.protocol import Key, Output
-from deployments.stateful.replica.held_state import HeldBatch
+from deployments.stateful.replica.held_state import HeldState
 from deployments.stateful.replica.queues import Request, StepResult, StepResults
-from deployments.stateful.replica.receipts import StepReceipts
+from deployments.stateful.replica.receipts import StepReceipts, note
 from deployments.trace_context import CURRENT, Trace
 
 RowOutcome = StepResult | Exception
@@ -27,16 +27,11 @@ LONGEST_ROUND = 512  # a longer one would keep other requests from their turns f
 
 
 class Keys(Sequence[Key]):
-    """The keys of a call's rows. A caller that steps the same states again and again keeps them.
-
-    Attributes:
-        held: what a replica has of them, all of it owned, as of their last step.
-    """
+    """The keys of a call's rows. A caller that steps the same states again and again keeps them."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
         self._in_namespaces: dict[str, Keys] = {}
-        self.held: HeldBatch | None = None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -359,17 +354,16 @@ class RowBatch:
         ((part, at, _),) = self._divide([row])
         return part.rows.request(part.numbers[row - at], self.keys[row], part.outcomes)
 
-    def receipts(self, results: StepResults) -> StepReceipts | None:
-        """Return the receipts of the rows that have an idempotency key, if one has."""
+    def note(self, states: Iterable[HeldState], results: StepResults) -> None:
+        """Note the receipts of the rows that have an idempotency key."""
         named = named_of(self._parts)
-        return named and StepReceipts(*named, results.steps, results.outputs)
+        if named is not None:
+            receipts = StepReceipts(*named, results.steps, results.outputs)
+            note((each.receipts for each in states), receipts)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
         return [part.outcomes for part in self._parts]
-
-    def stepped(self) -> None:
-        """Note that the steps are made."""
 
     def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
         """Send the results of some rows, or of all, unless their caller has disconnected."""

@@ -5,13 +5,17 @@ Plain values: nothing here waits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
 RowNumbers = NDArray[np.intp]
+Selection = slice | RowNumbers
+"""Which rows: a slice of consecutive ones takes a third of the time of their numbers."""
 
 _FIRST_CAPACITY = 64
 _COUNTERS = np.dtype(
@@ -26,6 +30,16 @@ _COUNTERS = np.dtype(
 )
 
 
+def select(rows: Sequence[int]) -> Selection:
+    """Return what selects these rows of a slab, in their order."""
+    n_rows = len(rows)
+    if n_rows and rows[-1] - rows[0] == n_rows - 1:
+        first = rows[0]
+        if n_rows == 1 or rows == [*range(first, first + n_rows)]:
+            return slice(first, first + n_rows)
+    return np.array(rows, np.intp)
+
+
 class Slab:
     """Rows of states and of their counters. What a row means is in
     :class:`~deployments.stateful.replica.held_state.HeldState`.
@@ -33,12 +47,15 @@ class Slab:
     Attributes:
         states: (capacity, \\*shape).
         steps, sent, committed, owned, dirty: (capacity,), views of one array.
+        selections: batches of owned states, by the keys for which they were selected. All are
+            dropped when any state is no longer owned: they would keep it in memory.
     """
 
     def __init__(self) -> None:
         self.states: Array = np.empty((0, 0))
         self._counters = np.zeros(0, _COUNTERS)
         self._free: list[int] = []
+        self.selections: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._name_columns()
 
     def _name_columns(self) -> None:

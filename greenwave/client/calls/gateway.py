@@ -66,9 +66,9 @@ class RunCalls:
         """Ask which phase a junction is to show next; the policy makes one step.
 
         Args:
-            observation: current phase, whether it may change, queues; at most 19
+            observation: current phase, whether it may change, lanes; at most 19
                 numbers of the shipped network, of others as many as their junctions observe.
-            vehicle_counts: whether the queues are vehicles instead of shares of the lanes.
+            vehicle_counts: whether the lanes have vehicles instead of shares.
             simulation_time_s: seconds of a simulation's day, which a fallback by plan then goes by.
             shown: by the junction now, which the safety layer asks for.
             metadata: for the gateway's log.

@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 
 from models.training.signals import Reward
 
-AT_LEAST_1 = ("iterations", "episodes", "repeats", "chunk", "minibatches", "validate_every")
+AT_LEAST_1 = ("episodes", "repeats", "chunk", "minibatches", "validate_every")
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class Config:
     ] = 4
 
     def __post_init__(self) -> None:
+        if self.iterations < 0:
+            raise ValueError(f"iterations {self.iterations} is negative")
         for name in AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is less than 1")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from models.policy.training_record import write_record
+from models.policy.training_record import TrainingRecord, write_record
 from models.training.checkpoint import write_atomically
 from models.training.mappo.config import Config
 from models.training.mappo.networks import as_arrays
@@ -50,8 +50,8 @@ class Log:
 def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: Path) -> float:
     """Run all iterations that the folder does not have yet; returns the best score so far.
 
-    ``best.th`` is what validated best, ``last.th`` what the last iteration left; behind the safety
-    layer, each has a record of that.
+    ``best.th`` is what validated best, ``last.th`` what the last iteration left; each has a record
+    of its training.
 
     Args:
         start: the policy to begin with.
@@ -65,9 +65,9 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(checkpoint)
-    if traffic.settings["safety"]:
-        for name in ("best.th", "last.th"):
-            write_record(folder / name)
+    record = TrainingRecord(traffic.settings["safety"], traffic.settings["counts"])
+    for name in ("best.th", "last.th"):
+        write_record(folder / name, record)
     log = Log(folder / "log.csv", trainer.iteration)
     pool = RolloutWorkers(workers, traffic, config)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")

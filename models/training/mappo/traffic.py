@@ -13,7 +13,7 @@ from models.evaluation.cases import LEVELS
 from models.networks.network import Network, network_of
 from models.networks.shipped import SHIPPED
 from models.simulation.daily_demand import HOUR_S, DailyDemand
-from models.simulation.scenario import Scenario
+from models.simulation.scenario import Counts, Scenario
 from models.simulation.shipped import (
     MORNING_RUSH_S,
     shipped_demand,
@@ -93,6 +93,7 @@ class OneScenario:
         return {
             "safety": scenario.guarded,
             "cyclic": scenario.cyclic,
+            "counts": scenario.counts,
             "bus_weight": scenario.bus_weight,
         }
 
@@ -163,13 +164,14 @@ class DrawnHours:
     """Hours of the shipped network at any level of traffic, drawn anew for each iteration.
 
     Attributes:
-        guarded, cyclic: see Scenario.
+        guarded, cyclic, counts: see Scenario.
     """
 
     mix: Mix = Mix()
     n_validation: int = 2
     guarded: bool = False
     cyclic: bool = False
+    counts: Counts = "standing"
 
     @property
     def network(self) -> Network:
@@ -181,7 +183,8 @@ class DrawnHours:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return asdict(self.mix) | {"safety": self.guarded, "cyclic": self.cyclic}
+        rules = {"safety": self.guarded, "cyclic": self.cyclic, "counts": self.counts}
+        return asdict(self.mix) | rules
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_hours = _first_seed(config, iteration), config.episodes // config.repeats
@@ -205,7 +208,9 @@ class DrawnHours:
         return [self._under_rules(self._shortened(hour)) for hour in hours]
 
     def _under_rules(self, task: Task) -> Task:
-        scenario = replace(task.scenario, guarded=self.guarded, cyclic=self.cyclic)
+        scenario = replace(
+            task.scenario, guarded=self.guarded, cyclic=self.cyclic, counts=self.counts
+        )
         return task._replace(scenario=scenario)
 
     def _shortened(self, task: Task) -> Task:

@@ -29,7 +29,7 @@ from greenwave.client import (
 )
 from load_tests.harness.system import System
 from models.networks.shipped import JUNCTIONS
-from tests.cluster.client.lossy_proxy import LossyProxy
+from tests.cluster.client.lossy_proxy import losing
 from tests.cluster.test_documentation import OPERATOR
 
 Result = TypeVar("Result")
@@ -272,7 +272,7 @@ def test_answers_that_are_lost_cost_no_step_and_make_none(
 ) -> None:
     """Lose every third answer on its way, after the step was made."""
     calls = 20
-    with LossyProxy(whole.url, path, lambda n: n % 3 == 0) as proxy:
+    with losing(whole.url, path, lambda n: n % 3 == 0) as proxy:
         client = connect(proxy.url, *USER)
         for _ in range(calls):
             ask(client, run_id)
@@ -284,7 +284,7 @@ def test_answers_that_are_lost_cost_no_step_and_make_none(
 def test_a_step_of_unknown_outcome_is_had_with_its_key(
     connect: Callable[..., Any], whole: System, run_id: str
 ) -> None:
-    with LossyProxy(whole.url, "/predict_action", lambda n: n == 1) as proxy:
+    with losing(whole.url, "/predict_action", lambda n: n == 1) as proxy:
         run = connect(proxy.url, retries=Retries(attempts=1)).inference.run(run_id)
         with pytest.raises(UnknownOutcomeError) as raised:
             run.predict(JUNCTION, OBSERVATION)
@@ -295,7 +295,7 @@ def test_a_record_is_not_created_twice_when_the_answer_is_lost(
     connect: Callable[..., Any], whole: System
 ) -> None:
     mobile = f"{random.randrange(10**10):010}"
-    with LossyProxy(whole.url, f"/api/loans?mobileNumber={mobile}", lambda n: True) as proxy:
+    with losing(whole.url, f"/api/loans?mobileNumber={mobile}", lambda n: True) as proxy:
         with pytest.raises(UnknownOutcomeError):
             connect(proxy.url).loans.create(mobile)
         assert proxy.asked == 1

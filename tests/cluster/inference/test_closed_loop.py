@@ -10,6 +10,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from greenwave.client import Client
 from load_tests.harness.system import System, application
+from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from models.simulation.controllers import Control, policy_control, run
 from models.simulation.environment import Observations
@@ -42,7 +43,7 @@ def drive(control: Control, seed: int) -> tuple[list[dict[str, int]], Metrics]:
 def test_actions_and_figures_over_http_are_those_in_process(trained_url, run_id):
     with Client(trained_url) as client:
         outages = OutageLog(RUSH.begin_s, RUSH.decision_s)
-        service = InferenceController(client, run_id, outages)
+        service = InferenceController(client, run_id, outages, SHIPPED)
         served, served_metrics = drive(lambda environment: service, seed=1)
     expected, metrics = drive(policy_control(RUSH, SHIPPED_POLICY), seed=1)
     assert not outages.outages

@@ -20,7 +20,6 @@ class MemoryStore:
         self.serves = True
         self.calls = 0
         self._tables: dict[str, dict[str, bytes]] = {}
-        self._counters: dict[str, int] = {}
 
     def as_store(self) -> Store:
         return cast(Store, self)
@@ -33,9 +32,6 @@ class MemoryStore:
 
     async def get(self, table: str, key: str) -> bytes | None:
         return self.table(table).get(key)
-
-    async def put_many(self, table: str, values: Mapping[str, bytes]) -> None:
-        self.table(table).update(values)
 
     async def delete_many(self, table: str, keys: Collection[str]) -> int:
         documents = self.table(table)

@@ -24,22 +24,15 @@ from deployments.access.keys import (
 )
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
+from tests.support.virtual_time import Clock
 
 SECRET = b"0123456789abcdef" * 4
 NOW = 1_700_000_000.0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(NOW)
 
 
 def make(keys: Keys, clock: Clock) -> Tokens:

@@ -17,6 +17,7 @@ from deployments.access.service_tokens import (
 )
 from deployments.access.tokens import Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
+from tests.support.virtual_time import Clock
 from tests.unit.access.memory_store import MemoryStore
 
 SECRET = b"0123456789abcdef" * 4
@@ -25,16 +26,9 @@ NOW = 1_700_000_000
 DAY_S = 86_400
 
 
-class Clock:
-    now = float(NOW)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

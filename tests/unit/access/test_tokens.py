@@ -14,22 +14,15 @@ from deployments.access.claims import SCOPES
 from deployments.access.keys import Keys, WeakSecretError
 from deployments.access.tokens import ISSUER, MAX_REMEMBERED, Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
+from tests.support.virtual_time import Clock
 
 SECRET = b"0123456789abcdef" * 4
 NOW = 1_700_000_000
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = float(NOW)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from deployments.access.claims import SCOPES
 from deployments.gateway.errors import UnavailableError
 from deployments.gateway.login import PasswordVerifier
 from deployments.gateway.users import Account, UserError, Users
+from deployments.store import Document
 from tests.unit.gateway.conftest import PASSWORD, PASSWORD_HASH
 
 
@@ -86,9 +87,8 @@ async def test_a_user_may_do_everything_unless_told_otherwise(users):
 
 
 async def test_a_user_of_an_earlier_release_is_found_as_before(users, store, verifier):
-    await store.put_many(
-        "gateway_users", {"ann": f'{{"password_hash": "{PASSWORD_HASH}"}}'.encode()}
-    )
+    document = Document("ann", f'{{"password_hash": "{PASSWORD_HASH}"}}'.encode())
+    await store.create("gateway_users", document)
     assert await users.account("ann") == Account(PASSWORD_HASH, SCOPES, 0)
     assert await users.names() == ["ann"]
 

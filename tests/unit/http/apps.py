@@ -29,7 +29,9 @@ async def echo(scope: Scope, body: bytes) -> Answer:
 def app_with(handle: Any = echo, method: str = "POST", **options: Any) -> FastAPI:
     app = FastAPI(redirect_slashes=False)
     options = {"max_body": 100, **options}
-    bounds = {name: options.pop(name) for name in ("counts_others",) if name in options}
+    bounds = {
+        name: options.pop(name) for name in ("counts_others", "whole_paths") if name in options
+    }
     routes = FastRoutes(app, render_error, options.pop("max_waiting", 2), **bounds)
     routes.add(method, PATH, handle, **options)
 
@@ -58,9 +60,9 @@ class RecordedStats:
     """
 
     own_headers = frozenset([b"x-own"])
-    prefix = "/api"
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "/api") -> None:
+        self.prefix = prefix
         self.at_work = 0
         self.ends: list[tuple[str, str | None]] = []
 
@@ -85,8 +87,8 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[RunningServer]:
-    stats = RecordedStats()
+async def serving(app: FastAPI, prefix: str = "/api") -> AsyncIterator[RunningServer]:
+    stats = RecordedStats(prefix)
 
     async def wrapper(scope: Scope, receive: Receive, send: Send) -> None:
         async def marking(message: Any) -> None:

@@ -430,6 +430,7 @@ class TestStatus:
             "n_actions": 4,
             "n_agents": 5,
             "obs_agent_id": True,
+            "counts": "standing",
         }
         assert junctions[BIG] == {
             "agent_index": 0,

@@ -18,6 +18,7 @@ from deployments.inference.service import InferenceService
 from deployments.stateful.admission import ForeignStatesError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
+from models.policy.training_record import TrainingRecord, write_record
 from tests.cities import agent_for, city_of_size, save, small_city
 from tests.support.states import LocalStates
 from tests.unit.inference.serving import client_of
@@ -72,12 +73,14 @@ async def test_a_large_city_does_not_list_its_junctions_in_a_refusal():
 @pytest.mark.parametrize(("agent_id", "inputs"), [(True, 10), (False, 7)])
 async def test_health_and_model_info_describe_the_city_and_its_policy(tmp_path, agent_id, inputs):
     async with serving(CITY) as (service, client):
-        await service.policies.start(str(save(agent_for(CITY, agent_id), tmp_path / "a.th")))
+        weights = save(agent_for(CITY, agent_id), tmp_path / "a.th")
+        write_record(weights, TrainingRecord(counts="all"))
+        await service.policies.start(str(weights))
         health = (await client.get("/health")).json()
         assert (health["status"], health["junctions"]) == ("healthy", ["north", "east", "west"])
         info = (await client.get("/model_info")).json()
         assert (info["input_shape"], info["obs_agent_id"]) == (inputs, agent_id)
-        assert (info["n_actions"], info["n_agents"]) == (3, 3)
+        assert (info["n_actions"], info["n_agents"], info["counts"]) == (3, 3, "all")
         assert info["junctions"]["west"] == {
             "agent_index": 2,
             "avail_actions": [1, 1, 0],

@@ -8,16 +8,9 @@ import pytest
 
 from deployments.trace_context import NOT_TRACED, Trace
 from deployments.tracing.spans import MAX_PER_S, Sampler
+from tests.support.virtual_time import Clock
 
 TRACE = Trace(7, 9)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_the_share_is_of_requests_without_a_trace():

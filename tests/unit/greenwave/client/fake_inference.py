@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,16 +87,3 @@ class FakeInference:
             step = self.steps[run, junction] = self.steps.get((run, junction), 0) + 1
             self.receipts[run, junction, key] = action, step
         return *self.receipts[run, junction, key], 200
-
-
-class Awaited:
-    """The same, to be awaited."""
-
-    def __init__(self, service: FakeInference) -> None:
-        self._service = service
-
-    async def __call__(self, send: Send, /) -> Reply | NoReply:
-        await asyncio.sleep(0)
-        return self._service(send)
-
-    async def close(self) -> None: ...

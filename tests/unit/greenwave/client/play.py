@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
+from greenwave.client.blocking import Exchange
 from greenwave.client.core.call import (
     Call,
     Effect,
@@ -60,6 +62,20 @@ def step(effect: Effect = Effect.IDEMPOTENT, authorized: bool = False) -> Call[A
         key="key-1",
         authorized=authorized,
     )
+
+
+class Awaited:
+    """An exchange of a blocking client, to be awaited."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
+        await asyncio.sleep(0)
+        return self._exchange(send)
+
+    async def close(self) -> None:
+        self._exchange.close()
 
 
 @dataclass

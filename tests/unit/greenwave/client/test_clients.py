@@ -23,7 +23,7 @@ from greenwave.client import (
     UnknownOutcomeError,
 )
 from greenwave.client.core.call import NoReply, Reply, Send
-from tests.unit.greenwave.client.play import LOST, answer, granted
+from tests.unit.greenwave.client.play import LOST, Awaited, answer, granted
 from tests.unit.greenwave.client.servers import Server, keep_silent
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
@@ -61,20 +61,6 @@ class FakeGateway:
 
     def close(self) -> None:
         self.closed = True
-
-
-class Awaited:
-    """The same, to be awaited."""
-
-    def __init__(self, gateway: FakeGateway) -> None:
-        self._gateway = gateway
-
-    async def __call__(self, send: Send, /) -> Reply | NoReply:
-        await asyncio.sleep(0)
-        return self._gateway(send)
-
-    async def close(self) -> None:
-        self._gateway.close()
 
 
 def act_blocking(gateway: FakeGateway, times: int) -> list[Decision]:

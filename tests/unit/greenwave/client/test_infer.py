@@ -23,8 +23,8 @@ from greenwave.client import (
 )
 from greenwave.client.core.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
-from tests.unit.greenwave.client.fake_inference import Awaited, FakeInference
-from tests.unit.greenwave.client.play import REFUSED, text
+from tests.unit.greenwave.client.fake_inference import FakeInference
+from tests.unit.greenwave.client.play import REFUSED, Awaited, text
 
 URL = "http://inference"
 SMALL, BIG = "300839359", "joinedS_265580996_300839357"

@@ -25,6 +25,7 @@ from models.evaluation.cases import (
     ORDERED,
     OUTAGE_RUNS,
     RUSH_HOUR,
+    SAFE_POLICY,
     STRESS,
     Job,
     plan_jobs,
@@ -35,6 +36,7 @@ from models.evaluation.run_job import SAME, run_job
 from models.evaluation.statistics import estimate
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.policy.training_record import TrainingRecord, write_record
 from models.simulation.controllers import GUARDED
 from models.simulation.programs import Programs
 
@@ -72,12 +74,12 @@ def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path
 
 def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_path: Path) -> None:
     losses = {"policy": 40.0, "actuated": 50.0}
-    losses |= {f"{name}{GUARDED}": 2 * loss for name, loss in losses.items()}
+    losses |= {SAFE_POLICY: 80.0, GUARDED_POLICY: 90.0, f"actuated{GUARDED}": 100.0}
     runs = [make_run(name, seed, loss) for name, loss in losses.items() for seed in (1, 2)]
     write_report(runs, tmp_path)
     text = (tmp_path / "policy.md").read_text()
-    assert f"| | actuated | actuated{GUARDED} |\n|---|---:|---:|\n| rush | -10.0" in text
-    assert "| rush | -10.0 ± 0.0 | -20.0 ± 0.0 |" in text
+    assert f"| | actuated | {GUARDED_POLICY} | actuated{GUARDED} |\n" in text
+    assert "| rush | -10.0 ± 0.0 | -10.0 ± 0.0 | -20.0 ± 0.0 |" in text
 
 
 def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
@@ -152,12 +154,14 @@ def test_each_layout_of_detectors_is_a_job_of_each_controller_that_observes() ->
     assert all(job.control(job.scenario) for job in jobs)
 
 
-def test_behind_the_safety_layer_another_policy_decides(tmp_path: Path) -> None:
+def test_behind_the_safety_layer_another_policy_also_decides(tmp_path: Path) -> None:
     safe = tmp_path / "safe.th"
     safe.write_bytes(SHIPPED_POLICY.read_bytes())
+    write_record(safe, TrainingRecord(True, "all"))
     jobs = [job for job in plan_jobs(SHIPPED_POLICY, range(1, 2), safe) if job.policy == str(safe)]
     assert [job.level for job in jobs] == list(LEVELS)
-    assert {job.controller for job in jobs} == {GUARDED_POLICY}
+    assert {job.controller for job in jobs} == {SAFE_POLICY}
+    assert {(job.scenario.guarded, job.scenario.counts) for job in jobs} == {(True, "all")}
 
 
 def test_worker_processes_can_import_what_makes_a_run() -> None:
@@ -170,7 +174,7 @@ def test_policies_count_for_the_plan_that_replaces_them_and_the_limits_of_their_
     for job in jobs:
         if job.policy:
             of_versions[job.version].add(job.controller)
-    assert len(of_versions) == 3
+    assert len(of_versions) == 4
     with_more = [names for version, names in of_versions.items() if " " in version]
     with_plan = {each for each in OUTAGE_RUNS if each.endswith("plan")}
     assert sorted(with_more, key=len) == [{DIAGNOSED_POLICY}, with_plan]

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from models.policy.training_record import (
-    record_of,
-    was_trained_behind_safety_layer,
-    write_record,
-)
+from models.policy.training_record import TrainingRecord, read_record, record_of, write_record
 
 
-def test_a_policy_with_a_record_was_trained_behind_the_safety_layer(tmp_path):
-    write_record(tmp_path / "best.th")
-    assert was_trained_behind_safety_layer(tmp_path / "best.th")
-    assert not was_trained_behind_safety_layer(tmp_path / "last.th")
+@pytest.mark.parametrize("record", [TrainingRecord(True, "all"), TrainingRecord(False, "standing")])
+def test_what_is_written_is_read_and_is_of_one_file(tmp_path, record):
+    write_record(tmp_path / "best.th", record)
+    assert read_record(tmp_path / "best.th") == record
+    assert read_record(tmp_path / "last.th") == TrainingRecord()
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"[]", b"{}", b'{"trained_behind_safety_layer": 1}']
+    "content",
+    [b"", b"\xff", b"[]", b"{}", b'{"trained_behind_safety_layer": 1}', b'{"counts": ["all"]}'],
 )
 def test_any_other_content_is_no_confirmation(tmp_path, content):
     record_of(tmp_path / "best.th").write_bytes(content)
-    assert not was_trained_behind_safety_layer(tmp_path / "best.th")
+    assert read_record(tmp_path / "best.th") == TrainingRecord(False, "standing")
+
+
+def test_a_record_of_an_earlier_release_knows_of_the_layer_only(tmp_path):
+    record_of(tmp_path / "best.th").write_bytes(b'{"trained_behind_safety_layer": true}')
+    assert read_record(tmp_path / "best.th") == TrainingRecord(True, "standing")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 from models.shadow.records import Record
+from tests.support.local_server import Answer, Request, json_answer, serving
 from tests.unit.models.shadow.street import (
     HARBOUR_FILE,
     PIER,
@@ -25,43 +23,33 @@ TOKEN = "token-of-a-service-account"
 NETWORK = ("--network", str(HARBOUR_FILE))
 
 
-class Gateway(BaseHTTPRequestHandler):
-    """Recommends phase 1 to clients with the token."""
-
-    protocol_version = "HTTP/1.1"
-    asked: ClassVar[list[tuple[str, str]]] = []  # path and run
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.asked.append((self.path, self.headers["x-simulation-run"]))
-        answer = {
-            "junctionId": body["junctionId"],
-            "predictedAction": 1,
-            "signalState": "YELLOW",
-            "timestamp": 1,
-            "status": "success",
-        }
-        allowed = self.headers["authorization"] == f"Bearer {TOKEN}"
-        content = json.dumps(answer if allowed else {"message": "Token is not valid"}).encode()
-        self.send_response(200 if allowed else 401)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None: ...
+@pytest.fixture
+def asked() -> list[tuple[str, str]]:
+    """Collect the path and the run of each request."""
+    return []
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
-    Gateway.asked.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+def url(asked) -> Iterator[str]:
+    """Recommend phase 1 to clients with the token."""
+
+    def recommend(request: Request) -> Answer:
+        asked.append((request.path, request.headers["x-simulation-run"]))
+        if request.headers["authorization"] != f"Bearer {TOKEN}":
+            return json_answer(401, {"message": "Token is not valid"})
+        return json_answer(
+            200,
+            {
+                "junctionId": json.loads(request.body)["junctionId"],
+                "predictedAction": 1,
+                "signalState": "YELLOW",
+                "timestamp": 1,
+                "status": "success",
+            },
+        )
+
+    with serving(recommend) as url:
+        yield url
 
 
 @pytest.fixture
@@ -77,7 +65,7 @@ def as_lines(records: list[Record]) -> str:
 RECORDS = [*cycles(1), *(decision(65 + 5 * at, 0) for at in range(5)), loop(90, "pier_n_0")]
 
 
-def test_a_stream_is_recorded_reported_and_exported(greenwave, url, token, tmp_path):
+def test_a_stream_is_recorded_reported_and_exported(greenwave, url, asked, token, tmp_path):
     log = str(tmp_path / "shadow.jsonl")
     to = (*NETWORK, "--url", url, "--token-file", token, "--run", "trial")
     recorded = greenwave("shadow", "record", log, *to, typed=as_lines(RECORDS) + "{\n")
@@ -87,7 +75,7 @@ def test_a_stream_is_recorded_reported_and_exported(greenwave, url, token, tmp_p
         f"{log}: 12 records in 1 segments, 5 recommendations for 5 decisions;"
         " 1 lines were skipped.",
     ]
-    assert set(Gateway.asked) == {("/api/traffic/action", "trial-1")}
+    assert set(asked) == {("/api/traffic/action", "trial-1")}
 
     reported = greenwave("shadow", "report", log, *NETWORK)
     assert reported.code == 0, reported.text

@@ -14,6 +14,7 @@ from serve_app.processes.installation import instance_of
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
 from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisord import MODULE
+from serve_app.ray_dashboard import RayDashboard
 
 Process = subprocess.Popen[bytes]
 SUPERVISORS = (Role.RAY_SUPERVISOR, Role.EDGE)
@@ -24,8 +25,8 @@ def start(tmp_path, monkeypatch):
     """Start a process with the tags of a role, and these words on its command line."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
-    monkeypatch.setattr(status_command, "statuses", lambda dashboard: {"flow": ("RUNNING", "")})
-    monkeypatch.setattr(status_command, "routes", lambda dashboard: {"flow": "/flow"})
+    flow = {"status": "RUNNING", "message": "", "route_prefix": "/flow"}
+    monkeypatch.setattr(RayDashboard, "applications", lambda dashboard: {"flow": flow})
     monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
     started: list[Process] = []
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from deployments.store.sqlite_worker import connect
+from serve_app.cli.stores import with_store
 from serve_app.identity.first_user import FIRST_USER, create_first_user, known_credentials
 from serve_app.settings import Settings
 
@@ -65,7 +66,9 @@ def test_mistakes_end_in_one_sentence(users, data_dir, words, typed, message):
 @pytest.mark.parametrize(("command", "typed"), [("passwd", "another password\n"), ("remove", "")])
 def test_the_first_users_password_is_deleted_when_it_changes(users, data_dir, command, typed):
     settings = Settings(data_dir=data_dir)
-    first = create_first_user(settings)
+    first = with_store(
+        settings.resolved_store_url, lambda store: create_first_user(settings, store)
+    )
     add(users, "ann")
     users(command, "ann", typed=typed)
     assert known_credentials(settings) == first

@@ -8,6 +8,7 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.core.call import Reply, Send
+from models.networks.shipped import SHIPPED
 from serve_app.demo.connect import credentials_of, prepare
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
@@ -23,7 +24,7 @@ HEALTHY = {"status": "healthy", "model_loaded": True, "junctions": []}
 
 def prepare_with(handler: Handler) -> None:
     with Client("http://service", exchange=Service(handler)) as client:
-        prepare(InferenceController(client, "run", OutageLog(0, 5)), "http://service")
+        prepare(InferenceController(client, "run", OutageLog(0, 5), SHIPPED), "http://service")
 
 
 def test_unreachable_service_is_named():

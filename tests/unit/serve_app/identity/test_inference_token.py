@@ -40,7 +40,7 @@ def test_by_default_there_is_none():
 def test_the_one_of_the_environment(monkeypatch):
     monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
     assert inference_tokens() == (TOKEN,)
-    assert token_headers() == {"Authorization": f"Bearer {TOKEN}"}
+    assert token_headers(Settings()) == {"Authorization": f"Bearer {TOKEN}"}
     assert TOKEN not in repr(Settings())
     assert configured_tokens(Settings()) is required_inference_tokens
 
@@ -49,7 +49,7 @@ def test_those_of_a_file_of_which_the_first_is_sent(monkeypatch, tmp_path):
     path = file_with(tmp_path, f"{NEXT}\n{TOKEN}\n", 0o440)
     monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
     assert inference_tokens() == (NEXT, TOKEN)
-    assert token_headers() == {"Authorization": f"Bearer {NEXT}"}
+    assert token_headers(Settings()) == {"Authorization": f"Bearer {NEXT}"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The signing key and the first user: from the environment, or created."""
 
-import asyncio
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -112,12 +111,12 @@ def test_half_a_user_is_refused(monkeypatch, name):
 
 
 async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(settings):
-    credentials = await asyncio.to_thread(create_first_user, settings)
+    store = open_store(settings.resolved_store_url)
+    credentials = await create_first_user(settings, store)
     assert credentials is not None
     assert credentials.username == FIRST_USER
     assert len(credentials.password) >= 16
-    assert await asyncio.to_thread(create_first_user, settings) is None
-    store = open_store(settings.resolved_store_url)
+    assert await create_first_user(settings, store) is None
     assert await Users(store).names() == [FIRST_USER]
     await store.close()
     kept = settings.data_dir / USER_FILE_NAME
@@ -127,10 +126,12 @@ async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(setti
         assert credentials.password.encode() not in path.read_bytes()
 
 
-def test_no_user_is_made_where_the_environment_names_one(settings, monkeypatch):
+async def test_no_user_is_made_where_the_environment_names_one(settings, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
-    assert create_first_user(Settings(data_dir=settings.data_dir)) is None
+    store = open_store(settings.resolved_store_url)
+    assert await create_first_user(Settings(data_dir=settings.data_dir), store) is None
+    await store.close()
 
 
 def test_a_replica_never_creates_a_key(tmp_path, monkeypatch):

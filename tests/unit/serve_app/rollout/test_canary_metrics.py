@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 
 import pytest
 from rich.console import Console
@@ -16,6 +14,7 @@ from serve_app.rollout.canary_metrics import (
     read_metrics,
     scrape_nodes,
 )
+from tests.support.local_server import Answer, serving
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -41,13 +40,13 @@ USER_CONFIG = {"canary": {"mode": "shadow", "states": "new"}}
 
 
 def test_nodes_are_added_up_by_policy():
-    figures = read_metrics([PAGE, PAGE], "inference")
-    served, canary = figures["primary", ""], figures["candidate", "new"]
-    assert (served.decisions, canary.decisions) == (80, 10)
-    assert (served.entropy, canary.entropy) == (None, 0.25)
-    assert served.out_of_range == pytest.approx(0.05)
-    assert (canary.compared, canary.agreement) == (16, 0.75)
-    assert served.agreement is None
+    metrics = read_metrics([PAGE, PAGE], "inference")
+    served, canary = figures(metrics["primary", ""]), figures(metrics["candidate", "new"])
+    assert (served["decisions"], canary["decisions"]) == (80, 10)
+    assert (served["mean_entropy_nats"], canary["mean_entropy_nats"]) == (None, 0.25)
+    assert served["observed_out_of_range"] == pytest.approx(0.05)
+    assert (canary["shadow_compared"], canary["shadow_agreement"]) == (16, 0.75)
+    assert served["shadow_agreement"] is None
 
 
 def test_a_table_compares_the_policies():
@@ -67,35 +66,21 @@ def test_a_table_compares_the_policies():
 
 def test_programs_get_the_figures_of_the_table():
     metrics = read_metrics([PAGE], "inference")
-    shown = {
-        place: figures(metrics.get(policy)) for place, policy in policies_of(USER_CONFIG).items()
-    }
+    shown = {place: figures(metrics[each]) for place, each in policies_of(USER_CONFIG).items()}
     assert [each["decisions"] for each in shown.values()] == [40, 5]
     assert json.loads(json.dumps(shown)) == shown
-    assert figures(None)["decisions"] == 0
 
 
 def test_a_table_of_nothing_has_a_column_for_what_is_in_service():
-    assert [str(each.header) for each in comparison_table({}, {}).columns][1:] == ["in service"]
-
-
-class Exporter(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(PAGE.encode())
-
-    def log_message(self, *about: object) -> None: ...
+    table = comparison_table({}, read_metrics([], "inference"))
+    assert [str(each.header) for each in table.columns][1:] == ["in service"]
+    assert [*table.columns[1].cells] == ["0", "-", "-", "-", "0", "-", "0", "0, 0"]
 
 
 @pytest.fixture
 def port():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with serving(lambda request: Answer(200, PAGE.encode())) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.mark.parametrize("others", [False, True])

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_config
-from models.policy.training_record import write_record
+from models.policy.form import SHIPPED_SAFE_POLICY
+from models.policy.training_record import TrainingRecord, write_record
 from serve_app.rollout import canary
 from serve_app.rollout.model_files import find_file_faults
 from tests.reference import random_state_dict
@@ -46,8 +47,15 @@ def test_the_default_policy_was_not_trained_for_it():
     assert "weights/agent.th was not trained" in fault
 
 
+def test_the_shipped_policy_for_the_layer_is_deployed():
+    named = config_of(Path("models/weights/agent-safe.th"), safety=True)
+    assert list(find_file_faults(named)) == []
+    (fault,) = find_file_faults(config_of(None, safety=True))
+    assert str(SHIPPED_SAFE_POLICY) in fault
+
+
 def test_a_policy_with_a_record_is_deployed(file):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     assert list(find_file_faults(config_of(file, safety=True))) == []
 
 
@@ -67,7 +75,7 @@ def test_the_policies_of_another_system_are_not_known(file):
 
 
 def test_only_the_policy_in_service_counts(file, tmp_path):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     config = config_of(tmp_path / "before.th", safety=True)
     torch.save(random_state_dict(), tmp_path / "before.th")
     (inference,) = [each for each in config["applications"] if each["name"] == "inference"]
@@ -76,13 +84,28 @@ def test_only_the_policy_in_service_counts(file, tmp_path):
 
 
 def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
-    write_record(file)
+    write_record(file, TrainingRecord(True))
     new = tmp_path / "new.th"
     torch.save(random_state_dict(), new)
     given: dict[str, Any] = {"mode": "canary", "share": 0.1, "revision": None}
     config = canary.start_canary(config_of(file, safety=True), "inference", new, **given)
     (fault,) = find_file_faults(config)
     assert f"{new} was not trained" in fault
+
+
+@pytest.mark.parametrize("counts", ["standing", "all"])
+def test_a_canary_must_count_the_same_vehicles(file, tmp_path, counts):
+    new = tmp_path / "new.th"
+    torch.save(random_state_dict(), new)
+    write_record(new, TrainingRecord(counts=counts))
+    given: dict[str, Any] = {"mode": "shadow", "share": 0.1, "revision": None}
+    config = canary.start_canary(config_of(file), "inference", new, **given)
+    faults = list(find_file_faults(config))
+    if counts == "standing":
+        assert faults == []
+    else:
+        (fault,) = faults
+        assert f"{file} standing and {new} all" in fault
 
 
 def test_files_of_policies_that_do_not_count_are_not_refused(file):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
 from serve_app.rollout.smoke_test import find_problems, has_policy, predict_once
 from tests.cities import small_city
+from tests.support.local_server import Answer, Request, json_answer, serving
 
 Answers = dict[str, tuple[int, object]]
 INFERENCE = {"route_prefix": "/", "import_path": "serve_app.inference:build"}
@@ -27,27 +26,11 @@ def system():
     """Serve each path as the test asks; yield the URL and the answers."""
     answers: Answers = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.get(self.path, (404, {}))
-            sent = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent)
+    def respond(request: Request) -> Answer:
+        return json_answer(*answers.get(request.path, (404, {})))
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.do_GET()
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}", answers
-        server.shutdown()
-        serving.join()
+    with serving(respond) as url:
+        yield url, answers
 
 
 def test_a_system_that_runs_as_configured_has_no_problems(system):
@@ -97,11 +80,11 @@ def test_a_gateway_without_inference_is_reported(system, answer):
 def test_the_prediction_is_returned_and_a_lasting_failure_is_reported(system, monkeypatch):
     url, answers = system
     answers["/predict_action"] = (200, {"action": 1})
-    assert json.loads(predict_once(url)) == {"action": 1}
+    assert json.loads(predict_once(url, {}, SHIPPED)) == {"action": 1}
     monkeypatch.setattr(smoke_test, "TIMEOUT_S", 0.0)
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
-        predict_once(url)
+        predict_once(url, {}, SHIPPED)
 
 
 def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
@@ -123,7 +106,7 @@ def test_a_missing_or_wrong_token_is_reported_at_once(system):
     url, answers = system
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
     with pytest.raises(DeployError, match="Set INFERENCE_TOKEN"):
-        predict_once(url)
+        predict_once(url, {}, SHIPPED)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,14 @@ def test_a_commit_is_read_as_it_was_written(empty):
     assert all(type(each) is Receipt for of_key in decoded.receipts.values() for each in of_key)
 
 
+def test_outputs_of_numpy_are_committed_as_plain_numbers():
+    receipt = Receipt("key", "print", 1, (np.float64(0.1), True))
+    batch = StateBatch(KEYS, [Version(1, 1)] * 2, STATES, {KEYS[0]: (receipt,)})
+    (_, read, _, _), _ = decode_commit(encode_commit(5, batch, [], 9))
+    ((output, _),) = [each.output for each in read.receipts[KEYS[0]]]
+    assert (output, type(output)) == (0.1, float)
+
+
 @pytest.mark.parametrize("header", [5, [], [1, 1, [], None, 5]])
 def test_a_frame_of_another_form_is_not_a_commit(header):
     with pytest.raises(ValueError, match="not"):

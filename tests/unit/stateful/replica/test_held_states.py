@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from deployments.stateful.protocol import (
     Grant,
@@ -58,9 +59,29 @@ def test_a_batch_steps_its_states_and_no_others_while_the_slab_grows():
     assert batch.steps.tolist() == [int(number % 2 == 0) for number in range(N)]
 
 
+@pytest.mark.parametrize(
+    "which",
+    [[3], [3, 4, 5], [5, 4, 3], [3, 5, 4, 6], [4, 3, 6, 5], [1, 7, 2], []],
+    ids=lambda which: "-".join(map(str, which)) or "none",
+)
+def test_a_batch_steps_its_states_in_its_order_whatever_rows_they_have(which):
+    held, batch = owned(8)
+    part = batch.part(which)
+    before, steps = part.gather(), part.steps
+    held.advance(part, np.arange(len(which) * 3, dtype=np.float32).reshape(-1, 3))
+    assert before[:, :1].ravel().tolist() == which, "what was gathered is a copy"
+    assert steps.tolist() == [0] * len(which), "as are the numbers of steps"
+    stepped = dict(zip(which, range(0, 30, 3), strict=False))
+    assert [each.state[0] for each in batch.states] == [stepped.get(n, n) for n in range(8)]
+    committed, _ = held.outgoing(5000)
+    assert committed.keys == part.keys
+    held.acknowledge(committed.rows, committed.steps)
+    assert [each.committed for each in batch.states] == [int(n in which) for n in range(8)]
+
+
 def test_a_row_is_used_again_only_when_nothing_refers_to_its_state():
     held, batch = owned(2)
-    rows = set(batch.rows.tolist())
+    rows = set(batch.row_numbers.tolist())
     for key in batch.keys:
         held.fire(key, Event.REFUSED)
     held.request(Key("another", "1"))
@@ -93,8 +114,8 @@ def test_responses_are_sent_as_their_states_are_committed_each_once():
     responses = Responses()
     held.pending.add(batch, responses, step(held, batch))
     held.outgoing(5000)
-    held.acknowledge(batch.rows[[2]], [1])
-    held.acknowledge(batch.rows[[2]], [1])
+    held.acknowledge(batch.row_numbers[[2]], [1])
+    held.acknowledge(batch.row_numbers[[2]], [1])
     held.acknowledge(batch.rows, [1, 1, 1])
     assert [which for which, _ in responses.ended] == [[2], [0, 1]]
     assert not held.pending

@@ -463,3 +463,24 @@ async def test_the_states_of_kept_keys_are_selected_while_all_are_owned_and_diff
     again = engine.select(keys)
     assert again is not None
     assert again is not selected, "the state is another object"
+
+
+@simulated
+async def test_keys_that_are_kept_keep_no_state_that_was_given_back():
+    authority, leases = await start()
+    engine, keys = StatefulEngine([leases], options()), Keys([KEY, OTHER])
+    await leases.acquire(OTHER)
+    selected = engine.select(keys)
+    assert selected is not None
+    rows = set(selected.row_numbers.tolist())
+    del selected
+    authority.polls.put_nowait([KEY, OTHER])
+    await until(lambda: leases.owned(KEY) is None)
+    await until(lambda: len(authority.commits[-1][1]) == 2)
+    new = [Key("another", each.entity) for each in (KEY, OTHER)]
+    for key in new:
+        await leases.acquire(key)
+    taken = engine.select(Keys(new))
+    assert taken is not None
+    assert set(taken.row_numbers.tolist()) == rows, "their rows are free"
+    assert len(keys) == 2

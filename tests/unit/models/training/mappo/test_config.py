@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from models.training.imitation.dagger import Imitation
 from models.training.mappo.config import Config
 from models.training.mappo.traffic import Mix
 
@@ -16,7 +17,7 @@ from models.training.mappo.traffic import Mix
     [
         ({"reward": "speed"}, "reward 'speed' is not one of"),
         ({"average_decay": 1.0}, "average_decay 1.0 is not from 0 to below 1"),
-        ({"iterations": 0}, "iterations 0 is less than 1"),
+        ({"iterations": -1}, "iterations -1 is negative"),
         ({"validate_every": 0}, "validate_every 0 is less than 1"),
         ({"episodes": 0, "repeats": 0}, "episodes 0 is less than 1"),
         ({"temperature": 0.0}, "temperature 0.0 is not above 0"),
@@ -49,8 +50,8 @@ def test_an_impossible_mix_of_traffic_is_refused(changes: dict[str, Any], proble
         Mix(**changes)
 
 
-@pytest.mark.parametrize("kind", [Config, Mix])
-def test_every_option_is_explained(kind: type[Config | Mix]) -> None:
+@pytest.mark.parametrize("kind", [Config, Imitation, Mix])
+def test_every_option_is_explained(kind: type[Config | Imitation | Mix]) -> None:
     hints = get_type_hints(kind, include_extras=True)
     explained = {name: hint.__metadata__[0] for name, hint in hints.items()}
     assert [field.name for field in fields(kind)] == list(explained)

@@ -1,10 +1,12 @@
-"""The store of the settings, for processes of the cluster."""
+"""What the settings give to replicas: the store, access logs and traces."""
 
 from __future__ import annotations
 
 import ray
 
+from deployments.replica import Observability
 from deployments.store import Store, open_store
+from deployments.tracing.process import TracingOptions
 from serve_app.settings import Settings
 
 
@@ -22,8 +24,7 @@ def require_shared_store() -> None:
     Raises:
         ValueError: each machine would have separate records.
     """
-    url = Settings().resolved_store_url
-    if not url.startswith("sqlite") or not ray.is_initialized():
+    if Settings().embedded_store is None or not ray.is_initialized():
         return
     machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     if len(machines) > 1:
@@ -31,3 +32,10 @@ def require_shared_store() -> None:
             f"STORE_URL is an embedded store, but the cluster has {len(machines)} machines, and "
             "each would have separate records. Set STORE_URL=redis://… on every node."
         )
+
+
+def configured_observability(settings: Settings) -> Observability:
+    """Return what replicas record of their requests."""
+    endpoint, share = settings.otel_exporter_otlp_endpoint, settings.otel_traces_sampler_arg
+    tracing = None if endpoint is None else TracingOptions(endpoint, share)
+    return Observability(settings.access_log_share, tracing)

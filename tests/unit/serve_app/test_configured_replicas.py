@@ -6,7 +6,7 @@ import pytest
 import ray
 from ray._private.utils import check_version_info, compute_version_info
 
-from serve_app.configured_store import require_shared_store
+from serve_app.configured_replicas import require_shared_store
 
 
 def nodes(*addresses: str, dead: tuple[str, ...] = ()) -> list[dict[str, object]]:

@@ -1,0 +1,1 @@
+"""Imitation: a policy learns what a planner decides that sees every vehicle."""
