@@ -41,12 +41,12 @@ class ObservedRows:
 
     Attributes:
         agents: B agent indices.
-        observations: B of them, or an array (B, n).
+        observations: (B, max_obs), with zeros at the end of shorter ones.
         logits: whether the outputs have the logits.
     """
 
     agents: Sequence[int]
-    observations: Sequence[Sequence[float] | Floats] | Floats
+    observations: Floats
     logits: bool = False
 
     def __len__(self) -> int:
@@ -55,14 +55,20 @@ class ObservedRows:
     def __getitem__(self, row: int) -> Observed:
         return self.agents[row], self.observations[row], self.logits
 
-    def take(self, rows: Sequence[int]) -> ObservedRows:
-        """Return the inputs of some rows."""
-        observations = self.observations
-        if isinstance(observations, np.ndarray):
-            taken: Sequence[Sequence[float] | Floats] | Floats = observations[rows]
-        else:
-            taken = [observations[row] for row in rows]
-        return ObservedRows([self.agents[row] for row in rows], taken, self.logits)
+    def join(self, parts: Sequence[tuple[ObservedRows, Sequence[int]]]) -> ObservedRows:
+        """Return the inputs of some rows of several calls; with logits if one asks for them."""
+        agents: list[int] = []
+        observations: list[Floats] = []
+        for inputs, rows in parts:
+            if isinstance(rows, range):
+                some = slice(rows.start, rows.stop)
+                agents += inputs.agents[some]
+                observations.append(inputs.observations[some])
+            else:
+                agents += [inputs.agents[row] for row in rows]
+                observations.append(inputs.observations[rows])
+        logits = any(inputs.logits for inputs, _ in parts)
+        return ObservedRows(agents, np.concatenate(observations), logits)
 
 
 class NonFiniteStateError(StateError):

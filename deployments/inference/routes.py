@@ -7,10 +7,7 @@ costs less than any framework in between.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import count, repeat
+from itertools import count
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,35 +22,26 @@ from deployments.http.request import header
 from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
-    InvalidItemError,
-    TooManyKeysError,
     refusal_of,
 )
-from deployments.inference.policy_model import ObservedRows, faults_of, fingerprint_of
+from deployments.inference.items import ItemReader
+from deployments.inference.policy_model import faults_of
 from deployments.inference.schemas import (
-    BatchItem,
     BatchRequest,
     PredictionRequest,
     ResetRequest,
     ResetResponse,
 )
-from deployments.inference.service import (
-    InferenceService,
-    Steps,
-    request_id_of,
-    run_of,
-)
-from deployments.stateful.protocol import MAX_RECEIPTS, Key
+from deployments.inference.service import InferenceService, request_id_of, run_of
+from deployments.stateful.protocol import Output
 from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import Keys
-from models.networks.network import Junction, lane_names
+from models.networks.network import lane_names
 from models.signals.diagnosis import failed_lanes
 
 STEP_HEADER = b"x-hidden-state-step"
 
 _PREDICTION = TypeAdapter(PredictionRequest)
 _BATCH = TypeAdapter(BatchRequest)
-_ITEM = TypeAdapter(BatchItem)
 _RESET: TypeAdapter[ResetRequest | None] = TypeAdapter(ResetRequest | None)
 _RESET_DONE = ResetResponse().model_dump_json().encode()
 
@@ -76,6 +64,7 @@ class Routes:
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
+        self._items = ItemReader(service)
         # an id needs no escapes
         ids = service.network.ids
         self._prefixes = {each: f'{{"junction_id":"{each}","action":' for each in ids}
@@ -90,7 +79,7 @@ class Routes:
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
         result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
-        response = self._prediction(request.junction_id, result)
+        response = self._prediction(request.junction_id, result.output)
         return 200, response.encode(), (JSON, (STEP_HEADER, b"%d" % result.step))
 
     async def predict_actions(self, scope: Scope, body: bytes) -> Answer:
@@ -101,21 +90,16 @@ class Routes:
         """
         request = _read_batch(body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        keys = _item_keys(request_id_of(header(scope, RAW_KEY_HEADER)))
-        valid: list[tuple[BatchItem, Junction, str | None]] = []
-        refused: dict[int, InferenceError] = {}
-        keyed: Counter[str] = Counter()
-        for row, (item, key) in enumerate(zip(request.items, keys, strict=False)):
-            try:
-                valid.append(self._checked(item, key, keyed))
-            except InferenceError as error:
-                refused[row] = error
-        made = await self._service.predict_many(_steps_of(run, valid))
-        results = map(made.row, count())
-        items = [
-            self._item(item, refused[row] if row in refused else next(results))
-            for row, item in enumerate(request.items)
-        ]
+        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        read = self._items.read(request.items, run, key)
+        made = await self._service.predict_many(read.steps)
+        if read.refused or made.errors:
+            rest = map(made.row, count())
+            results = (read.refused.get(row) or next(rest) for row in range(len(request.items)))
+            items = list(map(self._item, request.items, results))
+        else:
+            junctions = (item["junction_id"] for item in request.items)
+            items = list(map(self._prediction, junctions, made.outputs))
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
@@ -125,72 +109,23 @@ class Routes:
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
 
-    def _checked(
-        self, item: Any, key: str | None, keyed: Counter[str]
-    ) -> tuple[BatchItem, Junction, str | None]:
-        """Return an item with its junction and its idempotency key.
-
-        Args:
-            key: of an item without a ``request_id``.
-            keyed: items with a key so far, by junction.
-
-        Raises:
-            InferenceError: the item is wrong.
-        """
-        try:
-            valid = _ITEM.validator.validate_python(item)
-        except ValidationError as error:
-            raise InvalidItemError(error) from None
-        if valid.request_id is not None:
-            key = request_id_of(valid.request_id)
-        if key is not None:
-            keyed[valid.junction_id] += 1
-            if keyed[valid.junction_id] > MAX_RECEIPTS:
-                raise TooManyKeysError()
-        return valid, self._service.checked(valid.junction_id, valid.obs_data), key
-
-    def _prediction(self, junction_id: str, result: StepResult) -> str:
-        action, confidence, *_ = result.output
+    def _prediction(self, junction_id: str, output: Output) -> str:
         detectors = ""
-        if faults := faults_of(result.output):
+        if len(output) > 2 and (faults := faults_of(output)):
             failed = failed_lanes(self._lanes[junction_id], list(map(int, faults)))
             detectors = f',"failed_detectors":{json.dumps(failed)}'
-        return f'{self._prefixes[junction_id]}{action},"confidence":{confidence}{detectors}}}'
+        prefix, action, confidence = self._prefixes[junction_id], output[0], output[1]
+        return f'{prefix}{action},"confidence":{confidence}{detectors}}}'
 
     def _item(self, item: Any, result: StepResult | InferenceError) -> str:
         if isinstance(result, StepResult):
-            return self._prediction(item["junction_id"], result)
+            return self._prediction(item["junction_id"], result.output)
         junction_id = item.get("junction_id") if isinstance(item, dict) else None
         named = junction_id if isinstance(junction_id, str) else None
         failure: dict[str, Any] = {"status": result.status, "detail": str(result)}
         if result.code is not None:
             failure["code"] = result.code
         return json.dumps({"junction_id": named, "error": failure})
-
-
-def _steps_of(run: str, items: Sequence[tuple[BatchItem, Junction, str | None]]) -> Steps:
-    observations = [item.obs_data for item, _, _ in items]
-    keys = [key for _, _, key in items]
-    has_keys = any(key is not None for key in keys)
-    return Steps(
-        _keys_of(run, tuple(junction.id for _, junction, _ in items)),
-        ObservedRows([junction.agent_index for _, junction, _ in items], observations),
-        keys if has_keys else None,
-        list(map(fingerprint_of, observations)) if has_keys else (),
-    )
-
-
-# Most clients send the same junctions in all of their calls. An entry keeps its states in memory.
-@lru_cache(maxsize=128)
-def _keys_of(run: str, junctions: tuple[str, ...]) -> Keys:
-    return Keys(Key(run, junction) for junction in junctions)
-
-
-def _item_keys(batch_key: str | None) -> Iterator[str | None]:
-    """Return the keys that the key of a batch gives to its items, without an end."""
-    if batch_key is None:
-        return repeat(None)
-    return (f"{batch_key}.{n}" for n in count())
 
 
 def _read(form: TypeAdapter[Body], body: bytes) -> Body:

@@ -14,10 +14,10 @@ from models.networks.shipped import JUNCTIONS
 from models.policy.training_record import Counts
 from models.signals import diagnosis
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
 
-Value = Annotated[float, Field(ge=-_FLOAT32_MAX, le=_FLOAT32_MAX, allow_inf_nan=False)]
+Value = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False)]
 RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
 
 

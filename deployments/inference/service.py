@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,13 +19,11 @@ from deployments.inference.errors import (
     UnknownJunctionError,
     refusal_of,
 )
-from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policies import Policies
-from deployments.inference.policy_model import ObservedRows, fingerprint_of, state_width
+from deployments.inference.policy_model import fingerprint_of, state_width
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
-from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError
-from deployments.stateful.replica.batcher import LONGEST_TURN_S
+from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, made
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.queues import StepResult
 from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
@@ -36,29 +33,36 @@ from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.signals.diagnosis import JunctionDiagnosis
 
 _RESET_TIMEOUT_S = 10.0
+_MAX_KEPT_ROWS = 1 << 16
 
 Result = StepResult | InferenceError
 """The outcome of one step: its output is as in :class:`.policy_model.Decisions`."""
 
-_CHUNK = 512  # rows of a batched step: more would keep others from their turns for too long
 
+class KeyCache:
+    """The keys of calls, as most clients step the same states in all of theirs.
 
-class Steps(NamedTuple):
-    """The steps that one call asks for, as columns of B rows.
-
-    Attributes:
-        keys: in the default namespace.
-        inputs: whose observations have at most ``max_obs`` finite values.
-        request_ids: idempotency keys; None where no row has one.
-        fingerprints: digests of the observations, if there are idempotency keys.
-        continues: whether a step fails unless its state has made one before.
+    An entry keeps its states in memory, so the rows of all are bounded.
     """
 
-    keys: Keys
-    inputs: ObservedRows
-    request_ids: Sequence[str | None] | None = None
-    fingerprints: Sequence[str] = ()
-    continues: bool = False
+    def __init__(self) -> None:
+        self._kept: dict[tuple[tuple[str, ...], tuple[str, ...]], Keys] = {}  # latest last
+        self._n_rows = 0
+
+    def keys_of(self, runs: tuple[str, ...], junctions: tuple[str, ...]) -> Keys:
+        """Return the keys of B steps."""
+        kept, names = self._kept, (runs, junctions)
+        keys = kept.pop(names, None)
+        if keys is None:
+            keys = Keys(made(Key, runs, junctions))
+            self._n_rows += len(keys)
+            while kept and self._n_rows > _MAX_KEPT_ROWS:
+                self._n_rows -= len(kept.pop(next(iter(kept))))
+        kept[names] = keys
+        return keys
+
+
+keys_of = KeyCache().keys_of
 
 
 class Predictions(NamedTuple):
@@ -168,36 +172,27 @@ class InferenceService:
             raise TooManyValuesError(len(obs), self.network)
         return junction
 
-    async def predict_many(self, steps: Steps) -> Predictions:
-        """Make several steps, those of one state in their order."""
-        n_rows = len(steps.keys)
+    async def predict_many(self, rows: Rows) -> Predictions:
+        """Make several steps, those of one state in their order.
+
+        Args:
+            rows: whose keys are in the default namespace, and whose inputs are
+                :class:`.policy_model.ObservedRows` of finite values.
+        """
+        n_rows = len(rows.keys)
         if not self.policies.loaded:
             failed = dict.fromkeys(range(n_rows), ModelNotLoadedError())
             return Predictions([None] * n_rows, [0] * n_rows, failed)
-        rows = Rows(
-            steps.keys,
-            steps.inputs,
-            SHARED_CHECKOUT_TIMEOUT_S,  # steps of one response must not wait long for others
-            steps.request_ids,
-            steps.fingerprints,
-            steps.continues,
-        )
         outcomes = RowOutcomes(n_rows)
+        for batcher, numbers in self.policies.batchers_of(rows.keys, range(n_rows)):
+            batcher.submit_rows(rows, numbers, outcomes)
         try:
-            until = time.perf_counter() + LONGEST_TURN_S
-            for at in range(0, len(rows.keys), _CHUNK):
-                chunk = range(at, min(at + _CHUNK, len(rows.keys)))
-                for batcher, numbers in self.policies.batchers_of(steps.keys, chunk):
-                    batcher.submit_rows(rows, numbers, outcomes)
-                if time.perf_counter() > until:  # others must not wait for the whole batch
-                    await asyncio.sleep(0)
-                    until = time.perf_counter() + LONGEST_TURN_S
-            made = await outcomes.all()
+            results = await outcomes.all()
         except BaseException:
             outcomes.cancel()
             raise
-        errors = {row: refusal_of(error) for row, error in made.errors.items()}
-        return Predictions(made.outputs, made.steps, errors)
+        errors = {row: refusal_of(error) for row, error in results.errors.items()}
+        return Predictions(results.outputs, results.steps, errors)
 
     async def reset(self, run: str) -> None:
         """Clear the hidden states of a run.

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deployments.http.messages import DEFAULT_RUN, is_name
 from deployments.inference.errors import (
@@ -16,10 +15,11 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
+from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
-from deployments.inference.service import Steps, run_of
-from deployments.stateful.protocol import MAX_RECEIPTS, Key, made
-from deployments.stateful.replica.rows import Keys
+from deployments.inference.service import keys_of, run_of
+from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.replica.rows import Rows
 from models.networks.network import Network
 from models.policy.step import Floats
 
@@ -41,7 +41,7 @@ class Sequences(NamedTuple):
         starts, ends: whether the runs are reset before the first step, and after the last one.
     """
 
-    steps: Steps
+    steps: Rows
     starts: bool
     ends: bool
 
@@ -87,7 +87,8 @@ class Reader:
                 "sequence_start and sequence_end need a sequence_id, or the input 'run'"
             )
         agents = self._agents_of(inputs)
-        keys = self._states_of(_runs_of(inputs.get("run"), sequence, run, n_rows), agents.tobytes())
+        runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
+        keys = keys_of(runs, tuple(map(self._ids.__getitem__, agents)))
         ids, fingerprints = None, [""]
         if "request_id" in inputs or key is not None:
             ids = _request_ids_of(inputs.get("request_id"), key, n_rows)
@@ -95,9 +96,9 @@ class Reader:
             if n_rows > MAX_RECEIPTS and keys.most_of_one > MAX_RECEIPTS:
                 raise TooManyKeysError()
         logits = any(each.name == "logits" for each in request.outputs or ())
-        observed = ObservedRows(agents.tolist(), observations, logits)
+        observed = ObservedRows(agents, observations, logits)
         continues = sequence is not None and not starts
-        steps = Steps(keys, observed, ids, fingerprints, continues)
+        steps = Rows(keys, observed, SHARED_CHECKOUT_TIMEOUT_S, ids, fingerprints, continues)
         return Sequences(steps, starts, ends)
 
     def _observations(self, inputs: Mapping[str, Tensor]) -> Floats:
@@ -117,31 +118,29 @@ class Reader:
         finite = np.isfinite(observations).all(axis=1)
         if not finite.all():
             raise InvalidTensorError(f"'observation' is not finite in row {finite.argmin()}")
+        if n_values < self._network.max_obs:
+            padded = np.zeros((n_rows, self._network.max_obs), np.float32)
+            padded[:, :n_values] = observations
+            return padded
         return observations
 
-    def _agents_of(self, inputs: Mapping[str, Tensor]) -> NDArray[np.integer]:
+    def _agents_of(self, inputs: Mapping[str, Tensor]) -> list[int]:
         named, indexed = inputs.get("junction"), inputs.get("agent_index")
         if (named is None) == (indexed is None):
             raise InvalidTensorError("One of the inputs 'junction' and 'agent_index' is needed")
         if indexed is not None:
-            indices: NDArray[np.int32] = np.asarray(indexed.values)
-            if indices.min() < 0 or indices.max() >= len(self._ids):
+            indices: list[int] = np.asarray(indexed.values).tolist()
+            if min(indices) < 0 or max(indices) >= len(self._ids):
                 raise InvalidTensorError(
                     f"An agent_index is 0 to {len(self._ids) - 1} in this network"
                 )
             return indices
         assert named is not None
         try:
-            return np.array([self._agents[name] for name in named.values], np.int32)
+            return [self._agents[name] for name in named.values]
         except KeyError as unknown:
             name = unknown.args[0].decode(errors="replace")
             raise UnknownJunctionError(name, self._network) from None
-
-    @lru_cache(maxsize=32)  # noqa: B019 - a reader lives as long as its process
-    def _states_of(self, runs: tuple[str, ...], agents: bytes) -> Keys:
-        ids = self._ids
-        junctions = [ids[agent] for agent in np.frombuffer(agents, np.int32).tolist()]
-        return Keys(made(Key, runs, junctions))
 
 
 def _check_form(name: str, tensor: Tensor, n_rows: int) -> None:

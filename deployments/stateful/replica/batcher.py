@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import contains
 from typing import Any, NamedTuple, Protocol
 
@@ -39,12 +40,22 @@ from deployments.stateful.replica.queues import (
     StepResults,
     Waiting,
 )
-from deployments.stateful.replica.rows import RowBatch, RowOutcomes, RowResponse, Rows
+from deployments.stateful.replica.rows import (
+    Keys,
+    RowBatch,
+    RowOutcomes,
+    RowPart,
+    RowResponse,
+    Rows,
+    WaitingRows,
+    named_of,
+)
 from deployments.stateful.replica.slab import Array
 from deployments.trace_context import CURRENT, Trace, traces_of
 from deployments.tracing import process as tracing
 
 MAX_BATCH = 256
+MAX_SHARED = 128  # rows of several calls in one step: with more, a row costs no less
 LONGEST_TURN_S = 0.004
 AT_CAPACITY_S = 30.0
 
@@ -142,6 +153,9 @@ class Batcher:
         self._at_capacity_until = -math.inf
         self._log = RateLimitedLogger("Hidden states")
         self._scheduled = False
+        self._calls: list[WaitingRows] = []  # longest waiting first
+        self._upcoming: list[Keys] = []  # what _sharing last saw and chose
+        self._shared: tuple[list[int], Keys] = [], Keys(())
         self._acquiring: set[asyncio.Task[None]] = set()
 
     def submit(
@@ -179,50 +193,33 @@ class Batcher:
         return response
 
     def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
-        """Make one step of each state that is here at once, and queue the other rows.
+        """Queue one step of each row, at the end of this turn at the earliest.
 
-        Rows of one state are stepped in their order, after requests that are queued already: in the
-        queues, later rows of several calls share steps of the model.
+        Rows of one state are stepped in their order, after requests that are queued already.
 
         Args:
-            numbers: of the rows to step, at most MAX_BATCH.
+            numbers: of the rows to step.
         """
         keys = rows.keys.take(numbers).in_namespace(self._namespace)
-        held = self._engine.select(keys)
-        if held is None or self._may_differ(rows, numbers, held):
-            numbers, held = self._admit(rows, numbers, keys, outcomes)
-        if numbers:
-            self._step_or_fail(RowBatch(rows, outcomes, numbers, held.keys), held)
-
-    def _may_differ(self, rows: Rows, numbers: Sequence[int], held: HeldBatch) -> bool:
-        """Return whether some row may have to wait, or needs no step."""
-        if self._queues.has_any and any(map(self._queues.has, held.by_key)):
-            return True
-        if rows.continues and not held.steps.all():
-            return True
-        if rows.request_ids is None:
-            return False
-        ids = [rows.request_ids[number] for number in numbers]
-        return any(map(contains, held.receipts, ids))
-
-    def _admit(
-        self, rows: Rows, numbers: Sequence[int], keys: Sequence[Key], outcomes: RowOutcomes
-    ) -> tuple[list[int], HeldBatch]:
-        """Return the rows to step now, with their states; queue or answer the others."""
-        stepping: dict[Key, HeldState] = {}
-        now: list[int] = []
-        for number, key, held in zip(numbers, keys, self._engine.all_owned(keys), strict=True):
-            if held is None or key in stepping or self._queues.has(key):
-                self.enqueue(rows.request(number, key, outcomes))
-            elif self._needs_step(
-                held, *rows.request_id(number), rows.continues, RowResponse(outcomes, number)
-            ):
-                stepping[key] = held
-                now.append(number)
-        return now, self._engine.batch_of(stepping.values())
+        self._calls.append(WaitingRows(rows, outcomes, numbers, keys))
+        self._schedule()
 
     def enqueue(self, request: Request) -> None:
         """Queue one step behind those of the same state."""
+        if any(request.key in call.states for call in self._calls):
+            self._queue_calls()
+        self._queue(request)
+
+    def _queue_calls(self) -> None:
+        """Queue the rows of the calls that wait, so that later requests do not overtake them."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            while not call.done():
+                keys, (rows, outcomes, numbers) = call.keys, call.take()
+                for number, key in zip(numbers, keys, strict=True):
+                    self._queue(rows.request(number, key, outcomes))
+
+    def _queue(self, request: Request) -> None:
         if self._queues.add(request):
             self._schedule()
         else:
@@ -239,13 +236,89 @@ class Batcher:
         """Step what is ready, and yield the event loop after a while."""
         self._scheduled = False
         until = time.perf_counter() + LONGEST_TURN_S
-        while self._queues.has_ready:
+        while self._queues.has_ready or self._calls:
+            if self._calls:
+                self._step_round()
             requests, held = self._next_batch()
             if requests:
                 self._step_or_fail(RequestBatch(requests), self._engine.batch_of(held))
-            if time.perf_counter() > until and self._queues.has_ready:
+            if time.perf_counter() > until and (self._queues.has_ready or self._calls):
                 self._schedule()
                 return
+
+    def _step_round(self) -> None:
+        """Step the next rows of the calls that have waited longest."""
+        self._calls = [call for call in self._calls if not call.done()]
+        if not self._calls:
+            return
+        calls, keys = self._sharing()
+        parts = [call.take() for call in calls]
+        try:
+            held = self._engine.select(keys)
+            if held is None or self._may_differ(parts, held):
+                parts, held = self._admit(parts, keys)
+        except Exception as error:  # a defect; no request may hang because of it
+            RowBatch(parts, keys).fail(None, error)
+        else:
+            if parts:
+                self._step_or_fail(RowBatch(parts, held.keys), held)
+
+    def _sharing(self) -> tuple[list[WaitingRows], Keys]:
+        """Return the calls whose next rows share a step, as all of their states differ.
+
+        From round to round they mostly stay the same, so their keys are kept.
+        """
+        upcoming, n_rows = list[Keys](), 0
+        for call in self._calls:
+            n_rows += len(call.keys)
+            if upcoming and n_rows > MAX_SHARED:
+                break
+            upcoming.append(call.keys)
+        if upcoming != self._upcoming:
+            self._upcoming = upcoming
+            chosen, earlier = list[int](), set[Key]()
+            for at, call in enumerate(self._calls[: len(upcoming)]):
+                if earlier.isdisjoint(call.states):
+                    chosen.append(at)
+                earlier |= call.states
+            if len(chosen) == 1:
+                joined = upcoming[0]
+            else:
+                joined = Keys(chain.from_iterable(upcoming[at] for at in chosen))
+            self._shared = chosen, joined
+        chosen, joined = self._shared
+        return [self._calls[at] for at in chosen], joined
+
+    def _may_differ(self, parts: Sequence[RowPart], held: HeldBatch) -> bool:
+        """Return whether some row may have to wait, or needs no step."""
+        if self._queues.has_any and any(map(self._queues.has, held.by_key)):
+            return True
+        if any(part.rows.continues for part in parts) and not held.steps.all():
+            return True
+        named = named_of(parts)
+        return named is not None and any(map(contains, held.receipts, named[0]))
+
+    def _admit(
+        self, parts: Sequence[RowPart], keys: Sequence[Key]
+    ) -> tuple[list[RowPart], HeldBatch]:
+        """Return the rows to step now, with their states; queue or answer the others."""
+        states = iter(zip(keys, self._engine.all_owned(keys), strict=True))
+        stepping: list[HeldState] = []
+        admitted: list[RowPart] = []
+        for rows, outcomes, numbers in parts:
+            now: list[int] = []
+            for number in numbers:
+                key, held = next(states)
+                if held is None or self._queues.has(key):
+                    self._queue(rows.request(number, key, outcomes))
+                elif self._needs_step(
+                    held, *rows.request_id(number), rows.continues, RowResponse(outcomes, number)
+                ):
+                    stepping.append(held)
+                    now.append(number)
+            if now:
+                admitted.append(RowPart(rows, outcomes, now))
+        return admitted, self._engine.batch_of(stepping)
 
     def _next_batch(self) -> tuple[list[Request], list[HeldState]]:
         """Take the next request of each ready key; park those whose state is not owned."""
@@ -429,7 +502,7 @@ class Batcher:
 
     @property
     def idle(self) -> bool:
-        return not self._queues.has_any
+        return not (self._queues.has_any or self._calls)
 
     async def close(self) -> None:
         for task in list(self._acquiring):

@@ -1,7 +1,8 @@
 """Steps that one caller asks for together, as columns: no object for each step.
 
-Rows whose states are here, with no earlier request, are stepped at once. Any other row becomes a
-request in the queues, and its outcome takes its place among the others later.
+Rows whose states are here, with no earlier request, are stepped in rounds of different states. The
+calls for different states make rounds together. Any other row becomes a request in the queues, and
+its outcome takes its place among the others later.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 from deployments.stateful.protocol import Key, Output
 from deployments.stateful.replica.held_state import HeldState
@@ -21,13 +23,15 @@ from deployments.trace_context import CURRENT, Trace
 
 RowOutcome = StepResult | Exception
 
+LONGEST_ROUND = 512  # a longer one would keep other requests from their turns for too long
+
 
 class Keys(Sequence[Key]):
     """The keys of a call's rows. A caller that steps the same states again and again keeps them."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
-        self._parts: dict[Any, Keys] = {}
+        self._in_namespaces: dict[str, Keys] = {}
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -43,25 +47,55 @@ class Keys(Sequence[Key]):
         """How many rows the most frequent key has."""
         return max(Counter(self._keys).values())
 
+    @cached_property
+    def distinct(self) -> frozenset[Key]:
+        return frozenset(self._keys)
+
     def in_namespace(self, namespace: str) -> Keys:
         """Return the keys of the same entities in a namespace; "" is the default one."""
         if not namespace:
             return self
-        part = self._parts.get(namespace)
-        if part is None:
-            part = self._parts[namespace] = Keys(each.in_namespace(namespace) for each in self)
-        return part
+        keys = self._in_namespaces.get(namespace)
+        if keys is None:
+            keys = self._in_namespaces[namespace] = Keys(
+                each.in_namespace(namespace) for each in self
+            )
+        return keys
 
     def take(self, rows: Sequence[int]) -> Keys:
         """Return those of some rows."""
-        if not isinstance(rows, range):
-            return Keys([self._keys[row] for row in rows])
-        if len(rows) == len(self._keys):
-            return self
-        part = self._parts.get(rows)
-        if part is None:
-            part = self._parts[rows] = Keys(self._keys[rows.start : rows.stop])
-        return part
+        return self if len(rows) == len(self) else Keys([self._keys[row] for row in rows])
+
+    def rounds(self) -> Sequence[tuple[Sequence[int], Keys]]:
+        """Divide the rows into rounds of different keys, so that those of one key are in order.
+
+        Rounds of the same keys have the same object.
+        """
+        return self._rounds or [(range(len(self)), self)]
+
+    @cached_property
+    def _rounds(self) -> list[tuple[Sequence[int], Keys]]:
+        """The rounds; empty if there is one, as a reference to itself would keep its states."""
+        if len(self.distinct) == len(self) <= LONGEST_ROUND:
+            return []
+        n_earlier: Counter[Key] = Counter()
+        rounds: list[list[int]] = []
+        for row, key in enumerate(self._keys):
+            number = n_earlier[key]
+            n_earlier[key] += 1
+            if number == len(rounds):
+                rounds.append([])
+            rounds[number].append(row)
+        same: dict[tuple[Key, ...], Keys] = {}
+        divided: list[tuple[Sequence[int], Keys]] = []
+        for each in rounds:
+            rest = iter(each)
+            while rows := list(islice(rest, LONGEST_ROUND)):
+                keys = tuple(self._keys[row] for row in rows)
+                in_a_row = range(rows[0], rows[-1] + 1)
+                numbers = in_a_row if len(in_a_row) == len(rows) else rows
+                divided.append((numbers, same.get(keys) or same.setdefault(keys, Keys(keys))))
+        return divided
 
 
 class Inputs(Protocol):
@@ -71,11 +105,15 @@ class Inputs(Protocol):
 
     def __getitem__(self, row: int) -> Any: ...
 
-    def take(self, rows: Sequence[int]) -> Inputs:
-        """Return those of some rows."""
+    def join(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> Any:
+        """Return the inputs of some rows of several calls, to be stepped together.
+
+        Args:
+            parts: the inputs of each call, of this type, and the numbers of its rows.
+        """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rows:
     """B steps.
 
@@ -101,6 +139,16 @@ class Rows:
         if self.request_ids is None or self.request_ids[row] is None:
             return None, ""
         return self.request_ids[row], self.fingerprints[row]
+
+    def named(self, rows: Sequence[int]) -> tuple[Sequence[str | None], Sequence[str]]:
+        """Return the idempotency keys of some rows, and the digests of their inputs."""
+        ids, fingerprints = self.request_ids, self.fingerprints
+        if ids is None:
+            return [None] * len(rows), [""] * len(rows)
+        if isinstance(rows, range):
+            some = slice(rows.start, rows.stop)
+            return ids[some], fingerprints[some]
+        return [ids[row] for row in rows], [fingerprints[row] for row in rows]
 
     def request(self, row: int, key: Key, outcomes: RowOutcomes) -> Request:
         """Return a row for the queues.
@@ -212,60 +260,135 @@ class RowResponse:
         self._outcomes.fail((self._row,), error)
 
 
+class RowPart(NamedTuple):
+    """Rows of one call, of different states.
+
+    Attributes:
+        numbers: of the rows.
+    """
+
+    rows: Rows
+    outcomes: RowOutcomes
+    numbers: Sequence[int]
+
+
+def named_of(parts: Sequence[RowPart]) -> tuple[list[str | None], list[str]] | None:
+    """Return the idempotency keys of rows, and the digests of their inputs; None without keys."""
+    if all(part.rows.request_ids is None for part in parts):
+        return None
+    ids: list[str | None] = []
+    fingerprints: list[str] = []
+    for part in parts:
+        some, digests = part.rows.named(part.numbers)
+        ids += some
+        fingerprints += digests
+    return ids, fingerprints
+
+
+class WaitingRows:
+    """The rows of a call that are still to be stepped, round by round.
+
+    Args:
+        numbers: of the rows to step.
+        keys: of these rows, in the namespace of the model.
+
+    Attributes:
+        states: the keys, each once.
+    """
+
+    def __init__(
+        self, rows: Rows, outcomes: RowOutcomes, numbers: Sequence[int], keys: Keys
+    ) -> None:
+        self.states = keys.distinct
+        self._rows, self._outcomes, self._numbers = rows, outcomes, numbers
+        self._rounds = keys.rounds()
+        self._at = 0
+
+    def done(self) -> bool:
+        """Whether no round is left, or the caller has disconnected."""
+        return self._at == len(self._rounds) or self._outcomes.done()
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the next round."""
+        return self._rounds[self._at][1]
+
+    def take(self) -> RowPart:
+        """Take the next round."""
+        numbers, _ = self._rounds[self._at]
+        self._at += 1
+        if len(self._numbers) < len(self._rows.keys):
+            numbers = [self._numbers[row] for row in numbers]
+        return RowPart(self._rows, self._outcomes, numbers)
+
+
 class RowBatch:
     """Rows of different states, to be stepped together.
 
     Args:
-        numbers: of the rows.
-        keys: of these rows, in the namespace of the model.
+        parts: of each call.
+        keys: of all rows, in the namespace of the model.
     """
 
-    def __init__(
-        self, rows: Rows, outcomes: RowOutcomes, numbers: Sequence[int], keys: Sequence[Key]
-    ) -> None:
+    def __init__(self, parts: Sequence[RowPart], keys: Sequence[Key]) -> None:
         self.keys = keys
-        self._rows, self._outcomes, self._numbers = rows, outcomes, numbers
+        self._parts = parts
 
     @property
-    def inputs(self) -> Inputs:
-        return self._rows.inputs.take(self._numbers)
+    def inputs(self) -> Any:
+        first = self._parts[0].rows.inputs
+        return first.join([(rows.inputs, numbers) for rows, _, numbers in self._parts])
 
     @property
     def traces(self) -> list[Trace | None]:
-        return [self._rows.trace]
+        return [part.rows.trace for part in self._parts]
 
     def take(self, rows: Sequence[int]) -> RowBatch:
-        numbers, keys = [self._numbers[row] for row in rows], [self.keys[row] for row in rows]
-        return RowBatch(self._rows, self._outcomes, numbers, keys)
+        parts = [
+            RowPart(part.rows, part.outcomes, [part.numbers[row - at] for row in some])
+            for part, at, some in self._divide(rows)
+        ]
+        return RowBatch(parts, [self.keys[row] for row in rows])
 
     def request(self, row: int) -> Request:
-        return self._rows.request(self._numbers[row], self.keys[row], self._outcomes)
+        ((part, at, _),) = self._divide([row])
+        return part.rows.request(part.numbers[row - at], self.keys[row], part.outcomes)
 
     def note(self, states: Iterable[HeldState], results: StepResults) -> None:
         """Note the receipts of the rows that have an idempotency key."""
-        ids, fingerprints = self._rows.request_ids, self._rows.fingerprints
-        if ids is None:
-            return
-        numbers = self._numbers
-        if len(numbers) < len(ids):
-            ids, fingerprints = [ids[n] for n in numbers], [fingerprints[n] for n in numbers]
-        receipts = StepReceipts(ids, fingerprints, results.steps, results.outputs)
-        note((each.receipts for each in states), receipts)
+        named = named_of(self._parts)
+        if named is not None:
+            receipts = StepReceipts(*named, results.steps, results.outputs)
+            note((each.receipts for each in states), receipts)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
-        return [self._outcomes]
+        return [part.outcomes for part in self._parts]
 
     def respond(self, which: Sequence[int] | None, results: StepResults) -> None:
-        """Send the results of some rows, or of all, unless the caller has disconnected."""
-        if self._outcomes.done():
-            return
-        if which is None:
-            self._outcomes.set(self._numbers, results)
-        else:
-            self._outcomes.set([self._numbers[row] for row in which], results.take(which))
+        """Send the results of some rows, or of all, unless their caller has disconnected."""
+        for part, at, rows in self._divide(which):
+            if not part.outcomes.done():
+                if which is None:
+                    some = slice(at, at + len(rows))
+                    made = StepResults(results.outputs[some], results.steps[some])
+                    part.outcomes.set(part.numbers, made)
+                else:
+                    numbers = [part.numbers[row - at] for row in rows]
+                    part.outcomes.set(numbers, results.take(rows))
 
     def fail(self, which: Sequence[int] | None, error: Exception) -> None:
         """Fail some rows, or all."""
-        rows = self._numbers if which is None else [self._numbers[row] for row in which]
-        self._outcomes.fail(rows, error)
+        for part, at, rows in self._divide(which):
+            part.outcomes.fail([part.numbers[row - at] for row in rows], error)
+
+    def _divide(self, which: Sequence[int] | None) -> Iterator[tuple[RowPart, int, Sequence[int]]]:
+        """Yield each part with its place, and those of its rows that are meant: all if None."""
+        at = 0
+        for part in self._parts:
+            end = at + len(part.numbers)
+            if which is None:
+                yield part, at, range(at, end)
+            elif rows := [row for row in which if at <= row < end]:
+                yield part, at, rows
+            at = end

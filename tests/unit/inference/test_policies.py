@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -12,9 +13,9 @@ from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.inference.policies import Role, bucket_of
 from deployments.inference.policy_model import ObservedRows
-from deployments.inference.service import InferenceService, Steps
+from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
-from deployments.stateful.replica.rows import Keys
+from deployments.stateful.replica.rows import Keys, Rows
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
     REFERENCE,
@@ -184,7 +185,6 @@ async def test_a_promoted_policy_leaves_no_step_to_the_earlier_one(replicas, ser
 
 
 async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, monkeypatch):
-    monkeypatch.setattr("deployments.inference.service.SHARED_CHECKOUT_TIMEOUT_S", 0.2)
     async with running(1, policy_folder) as replicas:
         (service,) = replicas.services
         await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
@@ -196,8 +196,9 @@ async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, mon
 
         monkeypatch.setattr(leases, "acquire", never_for_the_other)
         async with asyncio.timeout(5):
-            steps = Steps(Keys([Key(LOW, SMALL)]), ObservedRows([0], [[0.5]]))
-            result = (await service.predict_many(steps)).row(0)
+            inputs = ObservedRows([0], np.full((1, 19), 0.5, np.float32))
+            rows = Rows(Keys([Key(LOW, SMALL)]), inputs, timeout_s=0.2)
+            result = (await service.predict_many(rows)).row(0)
         assert str(result) == str(CheckoutTimeoutError())
 
 

@@ -17,8 +17,8 @@ _PRIME = 2**31 - 1
 class Numbers(list[int]):
     """Inputs of rows."""
 
-    def take(self, rows: Sequence[int]) -> Numbers:
-        return Numbers(self[row] for row in rows)
+    def join(self, parts: Sequence[tuple[Numbers, Sequence[int]]]) -> Numbers:
+        return Numbers(numbers[row] for numbers, rows in parts for row in rows)
 
 
 class UnfitInputError(StateError):

@@ -7,6 +7,7 @@ import contextvars
 import math
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ from deployments.stateful.replica.held_states import HeldStates
 from deployments.stateful.replica.pending import Answerable
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import StepResult, StepResults
-from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
+from deployments.stateful.replica.rows import LONGEST_ROUND, Keys, RowOutcomes, Rows
 from deployments.stateful.replica.slab import Array
 from tests.unit.stateful.authorities import now, options
 from tests.unit.stateful.models import ENTITIES, MODEL, FoldModel, Numbers, UnfitInputError
@@ -421,18 +422,42 @@ async def answered(served: Served, rows: Rows) -> list[Any]:
     return list(await outcomes.all())
 
 
-@simulated
-async def test_states_that_are_here_are_stepped_at_once_in_one_batch():
-    served = Served()
-    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(module.MAX_BATCH)]
-    for key in keys:
-        await served.engine.fetch(key)
+async def sizes_of_steps(served: Served, *calls: Rows) -> list[int]:
+    """Submit calls in one turn; return the number of rows of each step of the model."""
     sizes: list[int] = []
     served.batcher.on_step = lambda batch: sizes.append(len(batch.keys))
-    rows, outcomes = rows_of(*((key, 7) for key in keys)), RowOutcomes(len(keys))
-    served.batcher.submit_rows(rows, range(len(keys)), outcomes)
-    assert outcomes.done()
-    assert sizes == [module.MAX_BATCH]
+    await asyncio.gather(*(answered(served, rows) for rows in calls))
+    return sizes
+
+
+@simulated
+async def test_calls_for_different_states_make_their_rounds_together():
+    served, runs = Served(), [Key(f"run-{n}", ENTITIES[0]) for n in range(3)]
+    for key in (*runs, KEY, OTHER):
+        await served.engine.fetch(key)
+    calls = [
+        rows_of((KEY, 1), (OTHER, 2), (KEY, 3), (KEY, 4)),
+        rows_of(*((key, 1) for key in runs)),
+        rows_of((OTHER, 5), (OTHER, 6)),  # waits for the first one's rounds
+        rows_of((runs[0], 1)),  # and this for the second one's
+    ]
+    assert await sizes_of_steps(served, *calls) == [5, 2, 1, 1, 1]
+    assert served.engine.states[OTHER].version.step == 3
+
+
+@simulated
+async def test_a_step_is_shared_up_to_its_size_and_a_long_call_has_several():
+    served, most = Served(), module.MAX_SHARED
+    keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(LONGEST_ROUND + 2 + most)]
+    for key in keys:
+        await served.engine.fetch(key)
+    sizes = LONGEST_ROUND + 1, most // 2, most // 2, 1
+    ends = list(accumulate(sizes))
+    calls = [
+        rows_of(*((key, 1) for key in keys[end - size : end]))
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    assert await sizes_of_steps(served, *calls) == [LONGEST_ROUND, 1 + most // 2, most // 2 + 1]
 
 
 @simulated
@@ -506,6 +531,7 @@ async def test_rows_of_a_caller_that_has_gone_make_no_further_step():
     await served.engine.fetch(OTHER)
     outcomes = RowOutcomes(3)
     served.batcher.submit_rows(rows_of((KEY, 1), (OTHER, 1), (KEY, 2)), range(3), outcomes)
+    await asyncio.sleep(0)
     outcomes.cancel()
     await asyncio.sleep(2 * FETCH_S)
     assert served.engine.states[KEY].version.step == 0

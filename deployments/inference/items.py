@@ -1,0 +1,158 @@
+"""What the items of ``/predict_actions`` ask the policy for: a step for each valid one.
+
+Items are checked together, as columns. Only if that finds a fault is each validated separately,
+which costs several times as much, and names the fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from deployments.http.messages import is_name
+from deployments.inference.errors import InferenceError, InvalidItemError, TooManyKeysError
+from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
+from deployments.inference.policy_model import ObservedRows, fingerprint_of
+from deployments.inference.schemas import FLOAT32_MAX, BatchItem
+from deployments.inference.service import InferenceService, keys_of, request_id_of
+from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.replica.rows import Rows
+
+_ITEM = TypeAdapter(BatchItem)
+
+
+class Items(NamedTuple):
+    """The steps of one request.
+
+    Attributes:
+        steps: of the valid items, in their order.
+        refused: the other items.
+    """
+
+    steps: Rows
+    refused: dict[int, InferenceError]
+
+
+class ItemReader:
+    """Reads the items of a network's policy."""
+
+    def __init__(self, service: InferenceService) -> None:
+        self._service = service
+        self._max_obs = service.network.max_obs
+        self._agents = {name: agent for agent, name in enumerate(service.network.ids)}
+
+    def read(self, items: Sequence[Any], run: str, key: str | None) -> Items:
+        """Return the steps that a request asks for.
+
+        Args:
+            key: idempotency key of the request; item N without one has the key ``KEY.N``.
+        """
+        rows: Sequence[int] = range(len(items))
+        steps = self._steps(items, rows, run, key)
+        if steps is not None:
+            return Items(steps, {})
+        refused: dict[int, InferenceError] = {}
+        keyed: Counter[str] = Counter()
+        for row, item in enumerate(items):
+            try:
+                self._check(item, key is not None, keyed)
+            except InferenceError as error:
+                refused[row] = error
+        rows = [row for row in rows if row not in refused]
+        steps = self._steps([items[row] for row in rows], rows, run, key)
+        assert steps is not None, "the others are valid"
+        return Items(steps, refused)
+
+    def _steps(
+        self, items: Sequence[Any], rows: Sequence[int], run: str, key: str | None
+    ) -> Rows | None:
+        """Return a step for each of some items; None if one is not valid.
+
+        Args:
+            rows: of the items in the request.
+        """
+        try:
+            junctions = [item["junction_id"] for item in items]
+            agents = [self._agents[junction] for junction in junctions]
+            observations = [item["obs_data"] for item in items]
+            ids = [item.get("request_id") for item in items]
+        except (KeyError, TypeError):
+            return None
+        observed = self._observed(observations)
+        if observed is None:
+            return None
+        has_keys = key is not None or ids.count(None) < len(ids)
+        if key is not None:
+            ids = [f"{key}.{row}" if id is None else id for row, id in zip(rows, ids, strict=True)]
+        if has_keys and not _are_keys(ids, junctions):
+            return None
+        return Rows(
+            keys_of((run,) * len(junctions), tuple(junctions)),
+            ObservedRows(agents, observed),
+            SHARED_CHECKOUT_TIMEOUT_S,
+            ids if has_keys else None,
+            list(map(fingerprint_of, observations)) if has_keys else (),
+        )
+
+    def _observed(self, observations: Sequence[Any]) -> NDArray[np.float32] | None:
+        """Return observations as an array; None if one is not valid."""
+        if not set(map(type, observations)) <= {list}:
+            return None
+        sizes = tuple(map(len, observations))
+        if max(sizes, default=0) > self._max_obs:
+            return None
+        values = list(chain.from_iterable(observations))
+        if not set(map(type, values)) <= {float, int}:
+            return None
+        try:
+            flat = np.fromiter(values, np.float64, len(values))
+        except OverflowError:
+            return None
+        if not np.maximum.reduce(np.abs(flat), initial=0.0) <= FLOAT32_MAX:  # NaN is not
+            return None
+        observed = np.zeros((len(sizes), self._max_obs), np.float32)
+        observed.ravel()[_places_of(sizes, self._max_obs)] = flat
+        return observed
+
+    def _check(self, item: Any, has_key: bool, keyed: Counter[str]) -> None:
+        """Check one item.
+
+        Args:
+            has_key: whether an item without a ``request_id`` has an idempotency key.
+            keyed: items with a key so far, by junction.
+
+        Raises:
+            InferenceError: the item is wrong.
+        """
+        try:
+            valid = _ITEM.validator.validate_python(item)
+        except ValidationError as error:
+            raise InvalidItemError(error) from None
+        if request_id_of(valid.request_id) is not None or has_key:
+            keyed[valid.junction_id] += 1
+            if keyed[valid.junction_id] > MAX_RECEIPTS:
+                raise TooManyKeysError()
+        self._service.checked(valid.junction_id, valid.obs_data)
+
+
+@lru_cache(maxsize=32)
+def _places_of(sizes: tuple[int, ...], width: int) -> NDArray[np.intp]:
+    """Return where the values of rows are that are padded to a width."""
+    return np.flatnonzero(np.arange(width) < np.array(sizes, np.intp)[:, None])
+
+
+def _are_keys(ids: Sequence[str | None], junctions: Sequence[str]) -> bool:
+    """Return whether idempotency keys are valid, and few enough for each junction."""
+    if not all(each is None or (isinstance(each, str) and is_name(each)) for each in ids):
+        return False
+    if len(ids) <= MAX_RECEIPTS:
+        return True
+    keyed = Counter(junctions[row] for row, each in enumerate(ids) if each is not None)
+    return max(keyed.values()) <= MAX_RECEIPTS

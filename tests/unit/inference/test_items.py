@@ -1,0 +1,118 @@
+"""Items of ``/predict_actions`` as columns: the same verdict as on each item alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deployments.inference import service as module
+from deployments.inference.items import ItemReader
+from deployments.inference.policy_model import fingerprint_of
+from deployments.inference.schemas import FLOAT32_MAX
+from deployments.inference.service import KeyCache
+from deployments.stateful.protocol import MAX_RECEIPTS, Key
+from models.networks.shipped import SHIPPED
+from tests.unit.inference.policies import BIG, SMALL
+from tests.unit.inference.serving import FakeService
+
+
+@pytest.fixture
+async def reader() -> ItemReader:
+    return ItemReader(FakeService())
+
+
+def item(obs: Any = (0.5,), junction: Any = SMALL, **more: Any) -> dict[str, Any]:
+    return {
+        "junction_id": junction,
+        "obs_data": list(obs) if isinstance(obs, tuple) else obs,
+        **more,
+    }
+
+
+VALID = [
+    item(()),
+    item((1, 0, 2, -FLOAT32_MAX, FLOAT32_MAX, 10**38), BIG),
+    item((0.5,) * SHIPPED.max_obs, BIG, request_id=None, more=[1]),
+    item(request_id="A-Z_0.9:x"),
+]
+WRONG: list[tuple[Any, int]] = [
+    (None, 422),
+    ("text", 422),
+    ([SMALL, [0.5]], 422),
+    ({"junction_id": SMALL}, 422),
+    (item(None), 422),
+    (item("5"), 422),
+    (item({}), 422),
+    (item(("5",)), 422),
+    (item((False,)), 422),
+    (item((None,)), 422),
+    (item(([],)), 422),
+    (item((math.nan,)), 422),
+    (item((0.5, -math.inf)), 422),
+    (item((math.nextafter(FLOAT32_MAX, math.inf),)), 422),
+    (item((10**400,)), 422),
+    (item(junction=[SMALL]), 422),
+    (item(junction=1), 422),
+    (item(junction="nope"), 404),
+    (item((0.5,) * (SHIPPED.max_obs + 1), BIG), 400),
+    (item(request_id=1), 422),
+    (item(request_id=""), 400),
+    (item(request_id="a b"), 400),
+]
+
+
+async def test_valid_items_become_columns(reader):
+    read = reader.read(VALID, "run", None)
+    assert not read.refused
+    assert list(read.steps.keys) == [Key("run", each["junction_id"]) for each in VALID]
+    assert read.steps.inputs.agents == [SHIPPED.ids.index(each["junction_id"]) for each in VALID]
+    for row, each in zip(read.steps.inputs.observations, VALID, strict=True):
+        padded = each["obs_data"] + [0.0] * (SHIPPED.max_obs - len(each["obs_data"]))
+        assert row.tolist() == np.array(padded, np.float32).tolist()
+    assert read.steps.request_ids == [None, None, None, "A-Z_0.9:x"]
+    assert read.steps.fingerprints[3] == fingerprint_of([0.5])
+
+
+@pytest.mark.parametrize(("wrong", "status"), WRONG, ids=lambda each: str(each)[:40])
+async def test_a_wrong_item_is_refused_and_the_others_are_as_without_it(reader, wrong, status):
+    read = reader.read([VALID[0], wrong, *VALID[1:]], "run", None)
+    assert {row: error.status for row, error in read.refused.items()} == {1: status}
+    expected = reader.read(VALID, "run", None).steps
+    assert read.steps.keys is expected.keys
+    assert (read.steps.inputs.observations == expected.inputs.observations).all()
+    assert read.steps.request_ids == expected.request_ids
+
+
+async def test_items_without_a_key_have_that_of_the_request_and_their_place(reader):
+    items = [item(), item(junction="nope"), item(request_id="own"), item()]
+    assert reader.read(items, "run", "key").steps.request_ids == ["key.0", "own", "key.3"]
+    assert reader.read([item()], "run", None).steps.request_ids is None
+
+
+async def test_a_junction_has_at_most_as_many_keys_as_its_state_keeps(reader):
+    with_keys = [item(request_id=f"{n}") for n in range(MAX_RECEIPTS)]
+    others = [item(), item(junction=BIG, request_id="0")]
+    assert not reader.read([*with_keys, *others], "run", None).refused
+    read = reader.read([*with_keys, item(request_id="more"), *others], "run", None)
+    assert {row: error.status for row, error in read.refused.items()} == {MAX_RECEIPTS: 422}
+    assert set(reader.read([*with_keys, *others], "run", "key").refused) == {MAX_RECEIPTS}
+
+
+async def test_all_items_may_be_wrong(reader):
+    read = reader.read([1, 2], "run", "key")
+    assert set(read.refused) == {0, 1}
+    assert not len(read.steps.keys)
+
+
+def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_KEPT_ROWS", 5)
+    cache = KeyCache()
+    first = cache.keys_of(("a", "a"), (BIG, SMALL))
+    second = cache.keys_of(("b", "b"), (BIG, SMALL))
+    assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
+    cache.keys_of(("c", "c"), (BIG, SMALL))  # in place of the one that was not used last
+    assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
+    assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second
