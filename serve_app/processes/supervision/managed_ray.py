@@ -16,15 +16,16 @@ from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.instance import Instance
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.deploy import deploy, is_deploying
+from serve_app.rollout.deploy import deploy, failures, is_building, is_deploying
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.stages import staged_startup
 
 POLL_S = 0.1
 DEPLOY_POLL_S = 0.3
-REFUSED_PAUSE_S = 5.0
+REFUSED_PAUSE_S, MAX_REFUSED_PAUSE_S = 5.0, 60.0
 FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores
 STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
+BUILD_S = 300.0  # a build takes 2 s on an idle core
 HANGS_S = 10.0  # time that a vital process may be stopped, as by SIGSTOP
 KEPT_SESSIONS = 3
 # Ray ends when one of these ends, but takes seconds to notice.
@@ -93,9 +94,9 @@ class ManagedRay:
     def wait(self) -> str:
         try:
             self._deploy_wanted()
+            self._deploy_failed_again()
             while True:
-                self._check_alive()
-                self._sleep(POLL_S)
+                self._pause(POLL_S)
         except RayDiedError as death:
             self._instance.stop_ray(timeout_s=0)  # the other processes would follow within seconds
             return str(death)
@@ -118,22 +119,49 @@ class ManagedRay:
                 return
             except DeployError as error:
                 logger.error("%s", error)
-                self._sleep(REFUSED_PAUSE_S)
+                self._pause(REFUSED_PAUSE_S)
+
+    def _deploy_failed_again(self) -> None:
+        """Deploy applications again that failed to start, until all of the wanted config runs.
+
+        Serve gives up an application after one failure of its builder or a few of its replica's
+        constructor, and then ignores a config that it knows: the application has to be removed.
+
+        Raises:
+            RayDiedError: Ray has died meanwhile.
+        """
+        pause_s = REFUSED_PAUSE_S
+        while True:
+            self._pause(pause_s)
+            config, found = self._releases.wanted(), self._ask(RayDashboard.applications)
+            if not config or found.keys() != _names(config):
+                return
+            if failed := failures(found):
+                logger.error("Deploying again what failed: %s", failed)
+                others = [each for each in config["applications"] if each["name"] not in failed]
+                with self._releases.deploy_lock():
+                    self._send({**config, "applications": others})
+                    self._send(config)
+                pause_s = min(2 * pause_s, MAX_REFUSED_PAUSE_S)
+            elif not self._ask(is_deploying):
+                return
 
     def _lacks(self, config: dict[str, Any]) -> bool:
         """Return whether applications of the config are missing, and there are no others."""
         deployed = self._ask(RayDashboard.applications)
-        return deployed.keys() < {each["name"] for each in config["applications"]}
+        return deployed.keys() < _names(config)
 
     def _deploy_in_stages(self, config: dict[str, Any]) -> None:
         """Deploy the stages of a config, each as soon as the one before runs.
 
         The first has little time: without its store, the inference would delay everything else.
-        After a later stage that takes too long, the whole config follows at once.
+        After a later stage that takes too long, the whole config follows at once. But where a
+        busy machine still builds applications, Serve would begin again with the next config.
         """
         *beginning, whole = staged_startup(config)
         for number, stage in enumerate(beginning):
             self._send(stage)
+            self._wait_while(is_building, BUILD_S)
             if number == 0:
                 self._wait_while(is_deploying, FIRST_STAGE_S)
             elif not self._wait_while(is_deploying, STAGE_S):
@@ -167,6 +195,11 @@ class ManagedRay:
             except httpx.HTTPError as error:
                 logger.warning("Ray does not answer yet: %s", error)
                 self._sleep(DEPLOY_POLL_S)
+
+    def _pause(self, seconds: float) -> None:
+        for _ in range(round(seconds / POLL_S)):
+            self._check_alive()
+            self._sleep(POLL_S)
 
     def _check_alive(self) -> None:
         for name, process in self._vital.items():
@@ -236,6 +269,10 @@ class RaySessions:
 
     def _write(self, folders: list[str]) -> None:
         self._record.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
+
+
+def _names(config: dict[str, Any]) -> set[str]:
+    return {each["name"] for each in config["applications"]}
 
 
 def _status(process: psutil.Process) -> str:
