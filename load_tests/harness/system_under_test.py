@@ -25,6 +25,7 @@ from load_tests.harness.waiting import wait_until
 from serve_app.errors import PACKAGES
 from serve_app.identity.first_user import FILE_NAME
 from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.installation import releases_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 
@@ -127,21 +128,22 @@ class SystemUnderTest:
         return self.system.replicas(application)
 
     def is_whole(self) -> bool:
-        """Return whether all of the config is deployed and runs, and no replica starts or ends."""
+        """Return whether all of the release runs, and no replica starts or ends."""
         try:
             found = self.instance.dashboard.applications()
         except httpx.HTTPError:
             return False
-        wanted = self.served[-1]["applications"]
-        return all(
-            each["name"] in found and is_running(found[each["name"]], each) for each in wanted
+        release = releases_of(self.instance).current()
+        return release is not None and all(
+            each["name"] in found and is_running(found[each["name"]], each)
+            for each in release["applications"]
         )
 
     def keep_logs(self, folder: Path) -> None:
         """Copy the logs of the supervisors, the edge, Ray and Serve, and what Serve reports."""
-        shutil.copytree(self.instance.data_dir, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
-        session = self.instance.ray_dir / "session_latest" / "logs"
-        shutil.copytree(session.resolve(), folder / "ray", ignore_dangling_symlinks=True)
+        session = self.instance.ray_dir / "session_latest"
+        for name, logs in {"": self.instance.data_dir, "ray": session.resolve()}.items():
+            shutil.copytree(logs / "logs", folder / name, ignore_dangling_symlinks=True)
         with contextlib.suppress(httpx.HTTPError):
             found = self.instance.dashboard.applications()
             (folder / "applications.json").write_text(json.dumps(found, indent=1))
