@@ -20,7 +20,7 @@ from serve_app.rollout.deploy import deploy, failures, is_building, is_deploying
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.stages import staged_startup
 
-POLL_S = 0.1
+POLL_S = 0.25
 DEPLOY_POLL_S = 0.3
 REFUSED_PAUSE_S, MAX_REFUSED_PAUSE_S = 5.0, 60.0
 FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores

@@ -250,7 +250,7 @@ def test_the_next_stage_waits_until_serve_has_built_the_one_before(
 
 def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
     releases.add(releases.stage(config()))
-    cluster.applications = {"inference": ("RUNNING", "")}
+    cluster.applications = {"inference": {"status": "RUNNING"}}
     cluster.partly_deployed = True
     mortal.wait()
     assert cluster.deployed[-1] == config()
@@ -259,8 +259,8 @@ def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
 @pytest.mark.parametrize(
     "applications",
     [
-        {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
-        {"another-system": ("RUNNING", "")},
+        {"inference": {"status": "RUNNING"}, "flow": {"status": "UNHEALTHY"}},
+        {"another-system": {"status": "RUNNING"}},
     ],
 )
 def test_a_ray_with_all_or_other_applications_is_left_alone(
@@ -277,7 +277,7 @@ def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster,
     cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
-    assert sum(pauses) == pytest.approx(2 * REFUSED_PAUSE_S)
+    assert 2 * REFUSED_PAUSE_S <= sum(pauses) < 3 * REFUSED_PAUSE_S
 
 
 class GivingUpCluster(FakeCluster):
@@ -323,7 +323,7 @@ def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
     without_flow = {"applications": [FIRST]}
     assert cluster.deployed == (1 + 3) * [without_flow, config()]
     assert "{'flow': 'OSError: too busy'}" in caplog.text
-    assert sum(pauses) > (1 + 2 + 4 + 8) * REFUSED_PAUSE_S
+    assert sum(pauses) >= (1 + 2 + 4 + 8) * REFUSED_PAUSE_S
 
 
 def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
