@@ -133,18 +133,25 @@ class ManagedRay:
         pause_s = REFUSED_PAUSE_S
         while True:
             self._pause(pause_s)
-            config, found = self._releases.wanted(), self._ask(RayDashboard.applications)
-            if not config or found.keys() != _names(config):
+            failed = failures(self._ask(RayDashboard.applications))
+            if not failed and not self._ask(is_deploying):
                 return
-            if failed := failures(found):
-                logger.error("Deploying again what failed: %s", failed)
-                others = [each for each in config["applications"] if each["name"] not in failed]
-                with self._releases.deploy_lock():
-                    self._send({**config, "applications": others})
-                    self._send(config)
+            if failed:
                 pause_s = min(2 * pause_s, MAX_REFUSED_PAUSE_S)
-            elif not self._ask(is_deploying):
-                return
+                try:
+                    with self._releases.rollout_lock(timeout_s=0), self._releases.deploy_lock():
+                        self._replace_failed()
+                except DeployError as error:  # of another deploy, too, which restores a release
+                    logger.error("%s", error)
+
+    def _replace_failed(self) -> None:
+        config, found = self._releases.wanted(), self._ask(RayDashboard.applications)
+        failed = failures(found)
+        if config and failed and found.keys() <= _names(config):
+            logger.error("Deploying again what failed: %s", failed)
+            others = [each for each in config["applications"] if each["name"] not in failed]
+            self._send({**config, "applications": others})
+            self._send(config)
 
     def _lacks(self, config: dict[str, Any]) -> bool:
         """Return whether applications of the config are missing, and there are no others."""

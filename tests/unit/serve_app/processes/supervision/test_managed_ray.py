@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections import Counter
@@ -324,6 +325,29 @@ def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
     assert cluster.deployed == (1 + 3) * [without_flow, config()]
     assert "{'flow': 'OSError: too busy'}" in caplog.text
     assert sum(pauses) >= (1 + 2 + 4 + 8) * REFUSED_PAUSE_S
+
+
+def test_what_another_deploy_may_restore_is_left_alone(
+    ray, instance, releases, monkeypatch, caplog
+):
+    cluster = GivingUpCluster(flow=9)
+    monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
+    monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
+    monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
+    releases.add(releases.stage(config()))
+    ray.start_or_adopt()
+    refused = count()
+
+    def end_after_three(record: logging.LogRecord) -> bool:
+        if "Another deploy" in record.getMessage() and next(refused) == 2:
+            kill_vital(instance, "raylet")
+        return True
+
+    caplog.handler.addFilter(end_after_three)
+    with releases.rollout_lock():
+        ray.wait()
+    assert len(cluster.deployed) == 2, "the two stages"
 
 
 def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
