@@ -13,6 +13,7 @@ from ray.serve import Application
 
 from deployments.inference.options import InferenceOptions
 from serve_app import inference
+from serve_app.configured_store import open_configured_store
 
 
 @serve.deployment(name="Inference")
@@ -39,9 +40,6 @@ def build_flaky(args: InferenceOptions) -> Application:
 def _open_store(*args: Any) -> Any:
     _fail_once("constructor")
     return open_configured_store(*args)
-
-
-open_configured_store = inference.open_configured_store
 
 
 def _fail_once(step: str) -> None:
