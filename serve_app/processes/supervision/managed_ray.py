@@ -61,6 +61,7 @@ class ManagedRay:
         self._sleep = sleep
         self._clock = clock
         self._vital: dict[str, psutil.Process] = {}
+        self._socket: Path | None = None
         self._stopped_at: dict[str, float] = {}
 
     def start_or_adopt(self) -> float:
@@ -84,7 +85,8 @@ class ManagedRay:
     def _watch(self, head: psutil.Process | None) -> float:
         if not head:
             raise psutil.NoSuchProcess(0)
-        self._sessions.add(head.pid)
+        session = self._sessions.add(head.pid)
+        self._socket = session / "sockets" / "raylet" if session else None
         children = {child.name(): child for child in head.children()}
         # The head ends soon after any other, which is then the cause.
         self._vital = {name: children[name] for name in VITAL} | {"its head": head}
@@ -209,6 +211,8 @@ class ManagedRay:
             self._sleep(POLL_S)
 
     def _check_alive(self) -> None:
+        if self._socket and not self._socket.exists():
+            raise RayDiedError(f"Ray can start no process: {self._socket} is gone.")
         for name, process in self._vital.items():
             status = _status(process)
             if status in ENDED:
@@ -235,11 +239,13 @@ class RaySessions:
     def of(cls, instance: Instance) -> RaySessions:
         return cls(instance.data_dir / "ray-sessions", instance.ray_dir)
 
-    def add(self, head_pid: int) -> None:
-        """Record the session of a head; the process id ends the name of its folder."""
-        folders = self._read()
-        found = [str(path) for path in self._temp_dir.glob(f"session_*_{head_pid}")]
-        self._write([*(each for each in folders if each not in found), *found])
+    def add(self, head_pid: int) -> Path | None:
+        """Record and return the session of a head; the process id ends the name of its folder."""
+        session = next(self._temp_dir.glob(f"session_*_{head_pid}"), None)
+        if session:
+            folders = [each for each in self._read() if each != str(session)]
+            self._write([*folders, str(session)])
+        return session
 
     def remove_old(self) -> None:
         """Remove all but the newest few."""

