@@ -127,7 +127,7 @@ class ManagedRay:
         """Deploy applications again that failed to start, until all of the wanted config runs.
 
         Serve gives up an application after one failure of its builder or a few of its replica's
-        constructor, and then ignores a config that it knows: the application has to be removed.
+        constructor, and then ignores a config that it knows, until the application is gone.
 
         Raises:
             RayDiedError: Ray has died meanwhile.
@@ -153,6 +153,9 @@ class ManagedRay:
             logger.error("Deploying again what failed: %s", failed)
             others = [each for each in config["applications"] if each["name"] not in failed]
             self._send({**config, "applications": others})
+            self._wait_while(
+                lambda ray: failed.keys() & RayDashboard.applications(ray).keys(), STAGE_S
+            )
             self._send(config)
 
     def _lacks(self, config: dict[str, Any]) -> bool:
@@ -183,7 +186,7 @@ class ManagedRay:
     def _send(self, config: dict[str, Any]) -> None:
         self._ask(lambda dashboard: deploy(dashboard, config))
 
-    def _wait_while(self, is_busy: Callable[[RayDashboard], bool], limit_s: float) -> bool:
+    def _wait_while(self, is_busy: Callable[[RayDashboard], object], limit_s: float) -> bool:
         """Return True as soon as the cluster is not busy, and False when that takes too long."""
         for _ in range(round(limit_s / DEPLOY_POLL_S)):
             if not self._ask(is_busy):

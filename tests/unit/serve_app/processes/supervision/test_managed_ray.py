@@ -300,14 +300,24 @@ class GivingUpCluster(FakeCluster):
         self._failures = Counter(failures)
 
     def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
-        return self.applications
+        found = self.applications
+        self.applications = {n: e for n, e in found.items() if e["status"] != "DELETING"}
+        return found
 
     def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
         self.deployed.append(config)
         names = [each["name"] for each in config["applications"]]
         self.applications = {
-            name: self.applications.get(name) or self._start(name) for name in names
+            **{
+                name: self.applications[name] | {"status": "DELETING"}
+                for name in self.applications.keys() - set(names)
+            },
+            **{name: self._redeploy(name) for name in names},
         }
+
+    def _redeploy(self, name: str) -> dict[str, Any]:
+        known = self.applications.get(name) or self._start(name)
+        return known | {"status": known["status"].replace("DELETING", "DEPLOY_FAILED")}
 
     def is_deploying(self, dashboard: RayDashboard) -> bool:
         if [each["status"] for each in self.applications.values()] == ["RUNNING", "RUNNING"]:
@@ -317,7 +327,7 @@ class GivingUpCluster(FakeCluster):
     def _start(self, name: str) -> dict[str, Any]:
         self._failures[name] -= 1
         status = "DEPLOY_FAILED" if self._failures[name] >= 0 else "RUNNING"
-        return {"status": status, "message": "Traceback:\nOSError: too busy\n"}
+        return {"deployments": {}, "status": status, "message": "Traceback:\nOSError: too busy\n"}
 
 
 def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
