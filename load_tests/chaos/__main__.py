@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import shutil
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -55,7 +58,8 @@ The exit code is 1 when a promise of docs/hidden-states.md is broken.
 
     make chaos ARGS="states --faults replica,actor --modes actor --seconds 12"
 """
-_WORDS = ("fault", "mode", "outcomes", "promise")
+_WORDS = ("fault", "mode", "outcomes", "promise", "until")
+_UNTIL = {"back_s": "the first prediction", "whole_s": "every replica runs"}
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
@@ -80,20 +84,50 @@ def run_services(arguments: Sequence[str]) -> int:
     parser = _parser(SERVICES, faults.values())
     parser.add_argument("--only", type=names_of(faults), default=list(faults), help=_BY_COMMA)
     parser.add_argument("--seconds", type=float, default=10.0, help="shortest load of each")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="inject each N times")
+    parser.add_argument("--logs", type=Path, help="keep the system's logs of a fault here")
     options = parser.parse_args(arguments)
+    trials = [name for name in options.only for _ in range(options.repeat)]
     results: list[ServiceResult] = []
     console.print("Starting the whole system ...")
     with _reported(), system_under_test() as sut:
-        for name in options.only:
-            console.print(f"{name}: {faults[name].about} ...", end=" ")
+        for number, name in enumerate(trials, start=1):
+            console.print(f"{number} of {len(trials)}, {name}: {faults[name].about} ...", end=" ")
             experiment = service_experiments.run_experiment(sut, faults[name], options.seconds)
-            results.append(asyncio.run(experiment))
-            _print_verdict("noticed", results[-1].complaints())
+            result = asyncio.run(experiment)
+            results.append(result)
+            console.print(f"{_times(result)} ...", end=" ")
+            _print_verdict("noticed", result.complaints())
+            if options.logs and result.complaints():
+                sut.keep_logs(options.logs / f"{number}-{name}")
+            if math.isinf(result.whole_s):
+                sut.served.clear()  # the next experiment deploys
     if results:
         title = "longest time without an answer of a service, in seconds"
         console.print(_table(title, [_service_row(each) for each in results]))
+        if options.repeat > 1:
+            title = "seconds from the fault"
+            console.print(_table(title, list(_spread(results))))
     complained = any(each.complaints() for each in results)
-    return 1 if complained or len(results) != len(options.only) else 0
+    return 1 if complained or len(results) != len(trials) else 0
+
+
+def _times(result: ServiceResult) -> str:
+    clock = time.strftime("%H:%M:%S", time.localtime(result.injected_at))
+    return f"{clock}, answered after {result.back_s:.1f} s, whole after {result.whole_s:.1f} s"
+
+
+def _spread(results: Sequence[ServiceResult]) -> Iterator[dict[str, str]]:
+    """Yield a row for each fault and time, over all its trials."""
+    for fault in dict.fromkeys(each.fault.name for each in results):
+        trials = [each for each in results if each.fault.name == fault]
+        for what in ("back_s", "whole_s"):
+            times = sorted(getattr(each, what) for each in trials)
+            p95 = times[math.ceil(0.95 * len(times)) - 1]
+            figures = {"median": statistics.median(times), "p95": p95, "max": times[-1]}
+            yield {"fault": fault, "until": _UNTIL[what], "trials": f"{len(times)}"} | {
+                name: f"{value:.1f}" for name, value in figures.items()
+            }
 
 
 def run_states(arguments: Sequence[str]) -> int:

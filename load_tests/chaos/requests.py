@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -74,6 +75,11 @@ class Record:
         done = [e.done for e in self.seen if e.service == service and e.what in good]
         times = sorted([since, *(moment for moment in done if since < moment < until), until])
         return max(b - a for a, b in pairwise(times))
+
+    def first_answer(self, service: str, since: float) -> float:
+        """Return when the first request was answered that was sent since; infinity if none was."""
+        sent = [each for each in self.seen if each.service == service and each.sent > since]
+        return min((each.done for each in sent if each.what == ANSWERED), default=math.inf)
 
     def slowest_s(self, service: str) -> float:
         return max(each.done - each.sent for each in self.seen if each.service == service)

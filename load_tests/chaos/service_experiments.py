@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 import uuid
 from collections import Counter
@@ -42,7 +43,9 @@ class ServiceResult:
         away_s: the longest time without an answer, by service.
         kinds: how many requests had which outcome, over all services.
         lost, missing: answered steps, and acknowledged records, that are gone.
-        whole: whether the system became whole again.
+        injected_at: in seconds of Unix time.
+        back_s, whole_s: from the fault to the first answer to a prediction sent after it, and to
+            the time when every replica ran; infinite if that did not happen.
         failure: why the fault was not what it must be, if it was not.
     """
 
@@ -52,7 +55,9 @@ class ServiceResult:
     kinds: Counter[str]
     lost: int
     missing: int
-    whole: bool
+    injected_at: float
+    back_s: float
+    whole_s: float
     failure: str | None = None
 
     def complaints(self, slack_s: float = 0.0) -> list[str]:
@@ -77,7 +82,7 @@ class ServiceResult:
         unanswered = self.kinds.total() - self.kinds[ANSWERED]
         if fault.flawless and unanswered:
             found.append(f"{unanswered} requests were not answered by their service")
-        if not self.whole:
+        if math.isinf(self.whole_s):
             found.append("the system did not become whole again")
         if self.failure:
             found.append(self.failure)
@@ -98,10 +103,12 @@ async def run_experiment(
     began = time.monotonic()
     async with sending(_streams(sut, token, record)):
         await asyncio.sleep(BEFORE_S)
-        moment = time.monotonic()
+        injected_at, moment = time.time(), time.monotonic()
         failure = await asyncio.to_thread(_inject, fault, sut)
+        injected = time.monotonic()
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         whole = await asyncio.to_thread(sut.wait_until_whole)
+        whole_s = time.monotonic() - moment if whole else math.inf
         await asyncio.sleep(BEFORE_S)
         end = time.monotonic()
     services = sorted({each.service for each in record.seen})
@@ -116,7 +123,9 @@ async def run_experiment(
         sum((record.counts(name) for name in services), Counter()),
         lost,
         await asyncio.to_thread(_count_missing, sut, record.created),
-        whole,
+        injected_at,
+        record.first_answer("inference", injected) - moment,
+        whole_s,
         failure,
     )
 

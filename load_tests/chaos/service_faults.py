@@ -15,6 +15,7 @@ from load_tests.chaos.injectors import kill, stop_store
 from load_tests.harness.shipped import Config, shipped_config, shipped_config_but
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 from models.networks.shipped import JUNCTIONS
+from serve_app.processes.process_tags import Role
 
 ONE, ALL = Path("deployments/inference/service.py"), Path("deployments/http/errors.py")
 WEIGHTS = Path("models/weights")
@@ -22,6 +23,7 @@ KILL_S, FRONT_S, RAY_S = 2.0, 1.0, 30.0
 START_S = 6.0  # of a replica without another one in its place
 STORE_DOWN_S = 5.0
 RECORDS = ("loans", "cards")
+_DURABLE = {"durability": "store", "restore_after_restart": True}
 
 Inject = Callable[[SystemUnderTest], None]
 
@@ -60,8 +62,7 @@ def _kill_replica(application: str) -> Inject:
 
 
 def _kill_all_of_ray(sut: SystemUnderTest) -> None:
-    titles = ("ray/core/src/ray/", "ray::", "/ray start ")
-    kill(sut, [process for title in titles for process in sut.processes(title)])
+    kill(sut, sut.instance.processes(Role.RAY))
 
 
 def _new_version_of(file: Path) -> Inject:
@@ -180,6 +181,13 @@ KILLS = (
     ),
     ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S, may_lose=True),
     ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S, may_lose=True),
+    ServiceFault(
+        "ray-durable",
+        "all of Ray, with each step in Redis",
+        _kill_all_of_ray,
+        partial(shipped_config_but, "inference", args=_DURABLE),
+        RAY_S,
+    ),
     ServiceFault(
         "store",
         f"Redis, for {STORE_DOWN_S:.0f} s",

@@ -4,7 +4,9 @@
 --   rows=N      rows of one call of infer or of step_rows, each of another run (default: 512)
 --   prefixes=A,B  each request goes to a random one of these path prefixes
 --   pause_ms=N  pause of each connection between two requests: a constant rate, however fast the answers are
+--   log=1       with one connection: a line for each response, RESPONSE STATUS MICROSECONDS CODE RETRY_AFTER
 local ffi = require("ffi")
+ffi.cdef("typedef struct { long s, ns; } time; int clock_gettime(int, time *);")
 local junctions = {
   {"joinedS_265580996_300839357", 19}, {"300839359", 8}, {"265580972", 8}, {"1270712555", 8}, {"8541180897", 8},
 }
@@ -144,6 +146,29 @@ local kinds = {
   end,
 }
 
+-- Logs the time of each response, with status 0 where the connection broke instead.
+local function log_responses()
+  local make, now, calls, sent = request, ffi.new("time"), 0, nil
+  local function clock_us()
+    ffi.C.clock_gettime(1, now)
+    return tonumber(now.s) * 1e6 + tonumber(now.ns) / 1e3
+  end
+  local function log(status, headers)
+    io.write(string.format("RESPONSE %d %d %s %s\n", status, clock_us() - sent,
+      headers["X-Error-Code"] or headers["x-error-code"] or "", headers["Retry-After"] or headers["retry-after"] or ""))
+    io.flush()
+    sent = nil
+  end
+  function request()
+    calls = calls + 1
+    if sent then log(0, {}) end
+    local bytes = make()
+    sent = calls > 1 and clock_us() or nil  -- the first call is wrk's own look at a request
+    return bytes
+  end
+  response = log
+end
+
 function init(arguments)
   for i = 2, #arguments do
     local name, value = string.match(arguments[i], "^([%a_]+)=(.*)$")
@@ -152,6 +177,7 @@ function init(arguments)
   local token = os.getenv("INFERENCE_TOKEN")
   if token and not wrk.headers["Authorization"] then wrk.headers["Authorization"] = "Bearer " .. token end
   request = kinds[arguments[1]]()
+  if options.log then log_responses() end
   if options.pause_ms then
     local pause_ms = tonumber(options.pause_ms)
     function delay() return pause_ms end

@@ -25,10 +25,11 @@ from load_tests.harness.waiting import wait_until
 from serve_app.errors import PACKAGES
 from serve_app.identity.first_user import FILE_NAME
 from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.installation import releases_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 
-WHOLE_S = 90.0  # for everything to run again after a fault
+WHOLE_S = 120.0  # for everything to run again after a fault
 _UP_S = 300.0
 
 
@@ -127,12 +128,25 @@ class SystemUnderTest:
         return self.system.replicas(application)
 
     def is_whole(self) -> bool:
-        """Return whether every application runs, and no replica starts or ends."""
+        """Return whether all of the release runs, and no replica starts or ends."""
         try:
-            applications = self.instance.dashboard.applications().values()
+            found = self.instance.dashboard.applications()
         except httpx.HTTPError:
             return False
-        return bool(applications) and all(map(is_running, applications))
+        release = releases_of(self.instance).current()
+        return release is not None and all(
+            each["name"] in found and is_running(found[each["name"]], each)
+            for each in release["applications"]
+        )
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of the supervisors, the edge, Ray and Serve, and what Serve reports."""
+        session = self.instance.ray_dir / "session_latest"
+        for name, logs in {"": self.instance.data_dir, "ray": session.resolve()}.items():
+            shutil.copytree(logs / "logs", folder / name, ignore_dangling_symlinks=True)
+        with contextlib.suppress(httpx.HTTPError):
+            found = self.instance.dashboard.applications()
+            (folder / "applications.json").write_text(json.dumps(found, indent=1))
 
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
         """Wait until everything runs; return whether it does in time."""
@@ -150,11 +164,19 @@ class SystemUnderTest:
         return token
 
 
-def is_running(application: Mapping[str, Any]) -> bool:
-    """Return whether an application and all its replicas run, as Ray's dashboard has them."""
-    deployments = application["deployments"].values()
-    replicas = [replica["state"] for each in deployments for replica in each["replicas"]]
-    return {application["status"], *replicas} == {"RUNNING"}
+def is_running(application: Mapping[str, Any], config: Config) -> bool:
+    """Return whether an application runs with all replicas of its config.
+
+    Args:
+        application: as Ray's dashboard has it.
+    """
+    found = application["deployments"].values()
+    states = [replica["state"] for each in found for replica in each["replicas"]]
+    wanted = sum(
+        each.get("num_replicas") or each["autoscaling_config"]["min_replicas"]
+        for each in config["deployments"]
+    )
+    return {application["status"], *states} == {"RUNNING"} and len(states) >= wanted
 
 
 @contextlib.contextmanager

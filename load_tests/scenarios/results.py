@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,3 +119,14 @@ def classify(outcome: Reply | NoReply, may_be_refused: bool) -> Classified:
         return Classified(suffix=REFUSED)
     missing = " without Retry-After" if is_overload and not has_delay else ""
     return Classified(failure=RuntimeError(f"status {outcome.status} {code}".strip() + missing))
+
+
+def read_log(lines: Iterable[str]) -> Iterator[tuple[float, Reply | NoReply]]:
+    """Yield the milliseconds and the outcome of each request in the log of ``requests.lua``."""
+    for line in lines:
+        if line.startswith("RESPONSE "):
+            _, status, microseconds, code, retry_after = line.rstrip("\n").split(" ")
+            headers = {"x-error-code": code, "retry-after": retry_after}
+            broken = NoReply(False, "The connection broke")
+            outcome = Reply(int(status), headers, b"") if int(status) else broken
+            yield int(microseconds) / 1000, outcome

@@ -52,7 +52,7 @@ SCENARIOS = {
     ),
     "overload": Scenario(
         "Clients beside 256 connections that ask without pause (--connections for more).",
-        ["PatientClient"],
+        ["PacedClient"],
         users=20,
         minutes=1,
         is_flooded=True,

@@ -7,10 +7,13 @@ import functools
 import logging
 import os
 import random
+import subprocess
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -27,10 +30,13 @@ from greenwave.client import (
 )
 from greenwave.client.blocking import Connections
 from greenwave.client.core.call import NoReply, Reply, Send
-from load_tests.scenarios.results import classify
+from load_tests.harness.wrk import wrk_command
+from load_tests.scenarios.results import Classified, classify, read_log
 from models.networks.shipped import JUNCTIONS
 
+HOST = "http://127.0.0.1:8000"
 PERIOD_S = 5.0  # of a controller's decisions
+PAUSE_MS = 100
 PAUSE_AFTER_FAILURE_S = 0.5
 HOUR_S, MINUTE_S = 3600, 60
 # One attempt for each request: further attempts would hide failures.
@@ -45,9 +51,8 @@ class CountingExchange:
         request: Locust's event.
     """
 
-    def __init__(self, request: Any, may_be_refused: bool) -> None:
+    def __init__(self, request: Any) -> None:
         self._request = request
-        self._may_be_refused = may_be_refused
         self._own = threading.local()  # of a greenlet, since gevent has replaced threads
 
     def __call__(self, send: Send, /) -> Reply | NoReply:
@@ -57,15 +62,8 @@ class CountingExchange:
         outcome: Reply | NoReply = self._own.connections(send)
         milliseconds = (perf_counter() - started) * 1000
         path = "/" + send.url.partition("?")[0].split("/", 3)[3]
-        classified = classify(outcome, self._may_be_refused)
-        self._request.fire(
-            request_type=send.method,
-            name=path + classified.suffix,
-            response_time=milliseconds,
-            response_length=len(outcome.body) if isinstance(outcome, Reply) else 0,
-            exception=classified.failure,
-            context={},
-        )
+        classified = classify(outcome, may_be_refused=False)
+        _report(self._request, send.method, path, milliseconds, classified)
         return outcome
 
     def close(self) -> None:
@@ -75,9 +73,20 @@ class CountingExchange:
             del self._own.connections
 
 
-@functools.cache
-def _exchange(request: Any, may_be_refused: bool) -> CountingExchange:
-    return CountingExchange(request, may_be_refused)
+def _report(
+    request: Any, method: str, path: str, milliseconds: float, classified: Classified
+) -> None:
+    request.fire(
+        request_type=method,
+        name=path + classified.suffix,
+        response_time=milliseconds,
+        response_length=0,
+        exception=classified.failure,
+        context={},
+    )
+
+
+_exchange = functools.cache(CountingExchange)
 
 
 def new_client(host: str, exchange: CountingExchange) -> Client:
@@ -106,11 +115,10 @@ class ClientUser(User):
     """
 
     abstract = True
-    host = "http://127.0.0.1:8000"
-    may_be_refused = False
+    host = HOST
 
     def on_start(self) -> None:
-        self.exchange = _exchange(self.environment.events.request, self.may_be_refused)
+        self.exchange = _exchange(self.environment.events.request)
         self.client = _shared_client(self.host, self.exchange)
         self.run_name = f"locust-{uuid.uuid4().hex[:12]}"
 
@@ -204,23 +212,36 @@ class Newcomer(ClientUser):
             newcomer.run(self.run_name).demo()
 
 
-class PatientClient(ClientUser):
-    """A client with some ten predictions a second, which waits as long as a refusal asks for."""
+class PacedClient(User):
+    """A connection of wrk with some ten predictions a second.
 
-    wait_time = between(0.05, 0.15)
-    may_be_refused = True
+    On a machine that is overloaded, the times of Locust's own requests would be those of Locust.
+    """
+
+    host = HOST
+    wait_time = constant(1)
 
     def on_start(self) -> None:
-        super().on_start()
-        self.run = self.client.inference.run(self.run_name)
+        with tempfile.NamedTemporaryFile("w", prefix="wrk-") as file:
+            requests = ("predict", "runs=1000", f"pause_ms={PAUSE_MS}", "log=1")
+            seconds = self.environment.parsed_options.run_time
+            command = wrk_command(f"{self.host}/predict_action", 1, seconds, requests)
+            self._wrk = subprocess.Popen(command, stdout=file)
+            self._log = Path(file.name).open()  # noqa: SIM115
 
     @task
-    def predict(self) -> None:
-        junction = random.choice(list(JUNCTIONS))
-        try:
-            self.run.predict(junction, observation(junction))
-        except GreenwaveError as error:
-            time.sleep((error.retry_after_s or 1) * random.uniform(1, 2))
+    def report(self) -> None:
+        """Report the responses since the last call."""
+        for milliseconds, outcome in read_log(self._log):
+            classified = classify(outcome, may_be_refused=True)
+            request = self.environment.events.request
+            _report(request, "POST", "/predict_action", milliseconds, classified)
+
+    def on_stop(self) -> None:
+        self._wrk.kill()
+        self._wrk.wait()
+        self.report()
+        self._log.close()
 
 
 class Planner(ClientUser):

@@ -15,7 +15,7 @@ from serve_app.cli.terminal import results, write_json
 from serve_app.errors import InstanceError
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import add_port_base
+from serve_app.processes.ports import add_port_base, is_free
 from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
@@ -42,7 +42,8 @@ def _down(options: argparse.Namespace) -> None:
         )
     stopped = instance.stop()
     if instance.temp_dir:
-        shutil.rmtree(instance.temp_dir, ignore_errors=True)
+        if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
+            shutil.rmtree(instance.temp_dir, ignore_errors=True)
     else:  # other clusters may use the same folders
         sessions = RaySessions.of(instance)
         sessions.remove_all()

@@ -32,8 +32,20 @@ def deploy(dashboard: RayDashboard, config: dict[str, Any]) -> None:
         raise DeployError(f"The cluster refused the config: {_last_line(answer.text)}")
 
 
+def is_building(dashboard: RayDashboard) -> bool:
+    """Return whether Serve does not know yet which deployments an application has."""
+    found = dashboard.applications().values()
+    return any(each["status"] in UNSETTLED and not each["deployments"] for each in found)
+
+
 def is_deploying(dashboard: RayDashboard) -> bool:
     return any(each["status"] in UNSETTLED for each in dashboard.applications().values())
+
+
+def failures(applications: dict[str, Any]) -> dict[str, str]:
+    """Return why applications failed that Serve does not try to start any more, by name."""
+    failed = {name: each for name, each in applications.items() if each["status"] == _FAILED}
+    return {name: _last_line(_message(each)) for name, each in failed.items()}
 
 
 def wait_until_running(

@@ -88,16 +88,16 @@ class Releases:
         self.discard_pending()
 
     @contextlib.contextmanager
-    def rollout_lock(self) -> Iterator[None]:
+    def rollout_lock(self, timeout_s: float | None = None) -> Iterator[None]:
         """Exclude other rollouts, from the first change to the last check or the restoration.
 
-        The supervisor of Ray does not take this lock: a rollout waits for the Ray that it restarts.
+        The supervisor of Ray does not wait for it: a rollout waits for the Ray that it restarts.
 
         Raises:
             DeployError: another rollout is still in progress after the timeout.
         """
         with self._open_lock("rollout") as file:
-            if not acquire_file_lock(file, LOCK_TIMEOUT_S):
+            if not acquire_file_lock(file, LOCK_TIMEOUT_S if timeout_s is None else timeout_s):
                 raise DeployError("Another deploy is in progress.")
             yield
 

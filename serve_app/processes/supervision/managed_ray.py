@@ -16,15 +16,16 @@ from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.instance import Instance
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.deploy import deploy, is_deploying
+from serve_app.rollout.deploy import deploy, failures, is_building, is_deploying
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.stages import staged_startup
 
-POLL_S = 0.1
+POLL_S = 0.25
 DEPLOY_POLL_S = 0.3
-REFUSED_PAUSE_S = 5.0
+REFUSED_PAUSE_S, MAX_REFUSED_PAUSE_S = 5.0, 60.0
 FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores
 STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
+BUILD_S = 300.0  # a build takes 2 s on an idle core
 HANGS_S = 10.0  # time that a vital process may be stopped, as by SIGSTOP
 KEPT_SESSIONS = 3
 # Ray ends when one of these ends, but takes seconds to notice.
@@ -60,6 +61,7 @@ class ManagedRay:
         self._sleep = sleep
         self._clock = clock
         self._vital: dict[str, psutil.Process] = {}
+        self._socket: Path | None = None
         self._stopped_at: dict[str, float] = {}
 
     def start_or_adopt(self) -> float:
@@ -83,7 +85,8 @@ class ManagedRay:
     def _watch(self, head: psutil.Process | None) -> float:
         if not head:
             raise psutil.NoSuchProcess(0)
-        self._sessions.add(head.pid)
+        session = self._sessions.add(head.pid)
+        self._socket = session / "sockets" / "raylet" if session else None
         children = {child.name(): child for child in head.children()}
         # The head ends soon after any other, which is then the cause.
         self._vital = {name: children[name] for name in VITAL} | {"its head": head}
@@ -93,9 +96,9 @@ class ManagedRay:
     def wait(self) -> str:
         try:
             self._deploy_wanted()
+            self._deploy_failed_again()
             while True:
-                self._check_alive()
-                self._sleep(POLL_S)
+                self._pause(POLL_S)
         except RayDiedError as death:
             self._instance.stop_ray(timeout_s=0)  # the other processes would follow within seconds
             return str(death)
@@ -118,22 +121,59 @@ class ManagedRay:
                 return
             except DeployError as error:
                 logger.error("%s", error)
-                self._sleep(REFUSED_PAUSE_S)
+                self._pause(REFUSED_PAUSE_S)
+
+    def _deploy_failed_again(self) -> None:
+        """Deploy applications again that failed to start, until all of the wanted config runs.
+
+        Serve gives up an application after one failure of its builder or a few of its replica's
+        constructor, and then ignores a config that it knows, until the application is gone.
+
+        Raises:
+            RayDiedError: Ray has died meanwhile.
+        """
+        pause_s = REFUSED_PAUSE_S
+        while True:
+            self._pause(pause_s)
+            failed = failures(self._ask(RayDashboard.applications))
+            if not failed and not self._ask(is_deploying):
+                return
+            if failed:
+                pause_s = min(2 * pause_s, MAX_REFUSED_PAUSE_S)
+                try:
+                    with self._releases.rollout_lock(timeout_s=0), self._releases.deploy_lock():
+                        self._replace_failed()
+                except DeployError as error:  # of another deploy, too, which restores a release
+                    logger.error("%s", error)
+
+    def _replace_failed(self) -> None:
+        config, found = self._releases.wanted(), self._ask(RayDashboard.applications)
+        failed = failures(found)
+        if config and failed and found.keys() <= _names(config):
+            logger.error("Deploying again what failed: %s", failed)
+            others = [each for each in config["applications"] if each["name"] not in failed]
+            self._send({**config, "applications": others})
+            self._wait_while(
+                lambda ray: failed.keys() & RayDashboard.applications(ray).keys(), STAGE_S
+            )
+            self._send(config)
 
     def _lacks(self, config: dict[str, Any]) -> bool:
         """Return whether applications of the config are missing, and there are no others."""
         deployed = self._ask(RayDashboard.applications)
-        return deployed.keys() < {each["name"] for each in config["applications"]}
+        return deployed.keys() < _names(config)
 
     def _deploy_in_stages(self, config: dict[str, Any]) -> None:
         """Deploy the stages of a config, each as soon as the one before runs.
 
         The first has little time: without its store, the inference would delay everything else.
-        After a later stage that takes too long, the whole config follows at once.
+        After a later stage that takes too long, the whole config follows at once. But where a
+        busy machine still builds applications, Serve would begin again with the next config.
         """
         *beginning, whole = staged_startup(config)
         for number, stage in enumerate(beginning):
             self._send(stage)
+            self._wait_while(is_building, BUILD_S)
             if number == 0:
                 self._wait_while(is_deploying, FIRST_STAGE_S)
             elif not self._wait_while(is_deploying, STAGE_S):
@@ -146,7 +186,7 @@ class ManagedRay:
     def _send(self, config: dict[str, Any]) -> None:
         self._ask(lambda dashboard: deploy(dashboard, config))
 
-    def _wait_while(self, is_busy: Callable[[RayDashboard], bool], limit_s: float) -> bool:
+    def _wait_while(self, is_busy: Callable[[RayDashboard], object], limit_s: float) -> bool:
         """Return True as soon as the cluster is not busy, and False when that takes too long."""
         for _ in range(round(limit_s / DEPLOY_POLL_S)):
             if not self._ask(is_busy):
@@ -168,7 +208,14 @@ class ManagedRay:
                 logger.warning("Ray does not answer yet: %s", error)
                 self._sleep(DEPLOY_POLL_S)
 
+    def _pause(self, seconds: float) -> None:
+        for _ in range(round(seconds / POLL_S)):
+            self._check_alive()
+            self._sleep(POLL_S)
+
     def _check_alive(self) -> None:
+        if self._socket and not self._socket.exists():
+            raise RayDiedError(f"Ray can start no process: {self._socket} is gone.")
         for name, process in self._vital.items():
             status = _status(process)
             if status in ENDED:
@@ -195,11 +242,13 @@ class RaySessions:
     def of(cls, instance: Instance) -> RaySessions:
         return cls(instance.data_dir / "ray-sessions", instance.ray_dir)
 
-    def add(self, head_pid: int) -> None:
-        """Record the session of a head; the process id ends the name of its folder."""
-        folders = self._read()
-        found = [str(path) for path in self._temp_dir.glob(f"session_*_{head_pid}")]
-        self._write([*(each for each in folders if each not in found), *found])
+    def add(self, head_pid: int) -> Path | None:
+        """Record and return the session of a head; the process id ends the name of its folder."""
+        session = next(self._temp_dir.glob(f"session_*_{head_pid}"), None)
+        if session:
+            folders = [each for each in self._read() if each != str(session)]
+            self._write([*folders, str(session)])
+        return session
 
     def remove_old(self) -> None:
         """Remove all but the newest few."""
@@ -236,6 +285,10 @@ class RaySessions:
 
     def _write(self, folders: list[str]) -> None:
         self._record.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
+
+
+def _names(config: dict[str, Any]) -> set[str]:
+    return {each["name"] for each in config["applications"]}
 
 
 def _status(process: psutil.Process) -> str:

@@ -18,6 +18,7 @@ from tests.cluster.launcher.running_instance import SupervisedInstance
 pytestmark = pytest.mark.alone
 
 BROKEN = "tests.cluster.launcher.broken:build"
+FLAKY = "tests.cluster.launcher.broken:build_flaky"
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,19 @@ def test_ray_restarts_when_a_vital_process_dies(victim, kept):
     assert kept.head() != head
     status = kept.run("status").stdout
     assert f"Ray has ended: {victim} died." in status, status
+
+
+def test_after_a_restart_of_ray_what_serve_gives_up_is_deployed_again(kept, tmp_path):
+    environment = kept.config["applications"][0]["runtime_env"]["env_vars"]
+    flaky = {"runtime_env": {"env_vars": environment | {"FAILURES": str(tmp_path)}}}
+    assert kept.deploy(import_path=FLAKY, **flaky).returncode == 0
+    for failure in ("builder", "constructor-1", "constructor-2", "constructor-3"):
+        (tmp_path / failure).touch()
+    head = kept.head()
+    kept.vital("raylet").kill()
+    psutil.wait_procs([head], timeout=10)
+    kept.seconds_away(patience_s=180)
+    assert list(tmp_path.iterdir()) == []
 
 
 def replicas(kept: SupervisedInstance) -> set[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -19,7 +20,9 @@ def result(fault: str, **changed: Any) -> ServiceResult:
         "kinds": Counter({ANSWERED: 100}),
         "lost": 0,
         "missing": 0,
-        "whole": True,
+        "injected_at": 0.0,
+        "back_s": 0.2,
+        "whole_s": 0.2,
     }
     return ServiceResult(FAULTS[fault], **values | changed)
 
@@ -59,7 +62,7 @@ def test_what_a_fault_may_cost_is_no_reason_to_complain(
         ("front", {"kinds": Counter({"connection broken": 1})}, "clients saw connection broken"),
         ("states", {"lost": 1}, "1 answered steps"),
         ("ray", {"missing": 2}, "2 acknowledged records are missing"),
-        ("gateway", {"whole": False}, "not become whole"),
+        ("gateway", {"whole_s": math.inf}, "not become whole"),
         ("gateway", {"failure": "there is no process"}, "there is no process"),
         ("code", {"kinds": Counter({ANSWERED: 9, FALLBACK: 3})}, "3 requests were not answered"),
         ("rollback", {"kinds": Counter({"503": 1})}, "1 requests were not answered"),
@@ -80,6 +83,15 @@ def test_a_service_is_away_from_its_last_answer_to_the_next_one() -> None:
     assert record.away_s("gateway", since=2.0, until=9.0) == 5.0
     assert record.away_s("another", since=2.0, until=9.0) == 7.0
     assert record.slowest_s("gateway") == 1.0
+
+
+def test_an_answer_to_a_request_from_before_a_fault_is_not_the_first_after_it() -> None:
+    record = Record()
+    for sent, done, what in [(1, 9, ANSWERED), (3, 4, "503"), (5, 8, ANSWERED), (6, 7, ANSWERED)]:
+        record.seen.append(Seen("inference", sent, done, what))
+    assert record.first_answer("inference", since=2) == 7
+    assert record.first_answer("inference", since=6) == math.inf
+    assert record.first_answer("gateway", since=2) == math.inf
 
 
 async def test_a_step_that_was_not_answered_may_have_been_made() -> None:

@@ -84,15 +84,20 @@ def test_what_is_broken_has_to_be_refused_and_leaves_the_code_and_who_serves(
     ("status", "replicas", "runs"),
     [
         ("RUNNING", ["RUNNING", "RUNNING"], True),
-        ("RUNNING", ["RUNNING", "STOPPING"], False),
-        ("DEPLOYING", ["RUNNING"], False),
+        ("RUNNING", ["RUNNING"], False),
+        ("RUNNING", ["RUNNING", "RUNNING", "STOPPING"], False),
+        ("DEPLOYING", ["RUNNING", "RUNNING"], False),
     ],
 )
-def test_a_system_is_whole_when_no_replica_starts_or_ends(
-    status: str, replicas: list[str], runs: bool
+@pytest.mark.parametrize(
+    "wanted", [{"num_replicas": 2}, {"autoscaling_config": {"min_replicas": 2}}]
+)
+def test_an_application_runs_with_all_its_replicas_when_none_starts_or_ends(
+    status: str, replicas: list[str], runs: bool, wanted: dict[str, Any]
 ) -> None:
     deployment = {"replicas": [{"state": state} for state in replicas]}
-    assert is_running({"status": status, "deployments": {"Inference": deployment}}) is runs
+    found = {"status": status, "deployments": {"Inference": deployment}}
+    assert is_running(found, {"deployments": [{"name": "Inference", **wanted}]}) is runs
 
 
 def test_a_fault_without_a_process_is_an_error(tmp_path: Path) -> None:

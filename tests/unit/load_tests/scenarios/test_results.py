@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from greenwave.client.core.call import NoReply, Reply
-from load_tests.scenarios.results import ALL, REFUSED, Row, classify, read_failures, read_rows
+from load_tests.harness.wrk import wrk_command
+from load_tests.scenarios.results import (
+    ALL,
+    REFUSED,
+    Row,
+    classify,
+    read_failures,
+    read_log,
+    read_rows,
+)
 
 
 def entry(method: str, name: str, failures: int, took: dict[str, int]) -> dict[str, object]:
@@ -80,3 +93,40 @@ def test_anything_else_is_a_failure_that_says_why(outcome, may_be_refused, reaso
 
 def test_an_answer_is_no_failure():
     assert classify(Reply(201, {}, b""), may_be_refused=False) == ("", None)
+
+
+RESPONSES = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 503 Busy\r\nX-Error-Code: overloaded\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+    b"",  # the connection is closed
+]
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
+async def test_wrk_logs_the_outcome_and_the_time_of_each_request():
+    responses = cycle(RESPONSES)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                await reader.readexactly(length)
+                if not (response := next(responses)):
+                    break
+                await asyncio.sleep(0.01)
+                writer.write(response)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/predict_action"
+        command = wrk_command(url, 1, 1, ("predict", "log=1"))
+        wrk = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        output, _ = await wrk.communicate()
+    log = list(read_log(output.decode().splitlines(keepends=True)))
+    outcomes = [outcome for _, outcome in log]
+    refused = Reply(503, {"x-error-code": "overloaded", "retry-after": "1"}, b"")
+    assert outcomes[0] == Reply(200, {"x-error-code": "", "retry-after": ""}, b"")
+    assert outcomes[1] == refused
+    assert isinstance(outcomes[2], NoReply)
+    assert outcomes[3:6] == outcomes[:3]
+    assert all(10 <= milliseconds < 1000 for milliseconds, outcome in log if outcome == refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -11,6 +12,8 @@ import pytest
 from serve_app.cli import status as status_command
 from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
+from serve_app.processes.instance import Instance
+from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
 from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisord import MODULE
@@ -123,3 +126,17 @@ def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):
     assert "front" not in status()
     monkeypatch.setattr(ServeFront, "missing", lambda self: ["It lacks ids."])
     assert status()["front"].split(maxsplit=1)[1] == "It lacks ids."
+
+
+def test_down_leaves_the_files_of_a_system_with_another_data_folder(monkeypatch, tmp_path, capsys):
+    files = tmp_path / "run"
+    files.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as edge:
+        ports = Ports(http=edge.getsockname()[1])
+        instance = Instance(tmp_path / "another", ports, files)
+        monkeypatch.setattr(status_command, "instance_of", lambda port_base: instance)
+        assert main(["down"]) == 0
+        assert "Nothing was running" in capsys.readouterr().out
+        assert files.exists()
+    assert main(["down"]) == 0
+    assert not files.exists()

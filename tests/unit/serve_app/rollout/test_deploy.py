@@ -11,6 +11,8 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import (
     DRAINING,
     RUNNING,
+    failures,
+    is_building,
     is_deploying,
     serves,
     wait_until_running,
@@ -109,3 +111,27 @@ def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):
 def test_a_cluster_is_deploying_until_every_application_is_settled(cluster, status, deploying):
     cluster.append(state(status))
     assert is_deploying(DASHBOARD) == deploying
+
+
+@pytest.mark.parametrize(
+    ("status", "deployments", "building"),
+    [
+        ("DEPLOYING", {}, True),
+        ("DEPLOYING", {"Flow": {}}, False),
+        ("DEPLOY_FAILED", {}, False),
+    ],
+)
+def test_an_application_is_built_when_its_deployments_are_known(
+    cluster, status, deployments, building
+):
+    cluster.append({"status": status, "deployments": deployments})
+    assert is_building(DASHBOARD) is building
+
+
+def test_only_what_serve_has_given_up_has_failed():
+    applications = {
+        "flow": state("DEPLOY_FAILED", "", "Traceback:\nOSError: busy\n"),
+        "density": state("UNHEALTHY"),
+        "loans": state("DEPLOYING"),
+    }
+    assert failures(applications) == {"flow": "OSError: busy"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -16,6 +18,7 @@ from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.supervision import managed_ray
 from serve_app.processes.supervision.managed_process import CannotStartError
 from serve_app.processes.supervision.managed_ray import (
+    BUILD_S,
     DEPLOY_POLL_S,
     FIRST_STAGE_S,
     HANGS_S,
@@ -136,6 +139,7 @@ def cluster(monkeypatch, releases):
     fake.whole = releases.wanted
     monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
     monkeypatch.setattr(managed_ray, "deploy", fake.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
     monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: False)
     return fake
 
@@ -188,6 +192,17 @@ def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, t
     assert instance.calls[-1] == "stop within 0 s"
 
 
+def test_a_ray_that_has_lost_its_socket_ends(ray, instance, cluster, tmp_path):
+    ray.start_or_adopt()
+    socket = tmp_path / f"session_2026-01-01_{instance.process.pid}" / "sockets" / "raylet"
+    socket.parent.mkdir(parents=True)
+    socket.touch()
+    ray.start_or_adopt()
+    socket.unlink()
+    assert ray.wait() == f"Ray can start no process: {socket} is gone."
+    assert instance.calls[-1] == "stop within 0 s"
+
+
 FIRST = {"name": "inference", "import_path": "serve_app.inference:build"}
 
 
@@ -229,9 +244,25 @@ def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
     assert pauses.count(DEPLOY_POLL_S) == round((FIRST_STAGE_S + STAGE_S) / DEPLOY_POLL_S)
 
 
+def test_the_next_stage_waits_until_serve_has_built_the_one_before(
+    mortal, releases, cluster, monkeypatch
+):
+    releases.add(releases.stage(config(num_replicas=2)))
+    polls: list[int] = []  # how many stages had been sent
+
+    def is_building(dashboard: RayDashboard) -> bool:
+        polls.append(len(cluster.deployed))
+        return polls.count(len(cluster.deployed)) < BUILD_S / DEPLOY_POLL_S / 2
+
+    monkeypatch.setattr(managed_ray, "is_building", is_building)
+    mortal.wait()
+    assert Counter(polls) == dict.fromkeys((1, 2), round(BUILD_S / DEPLOY_POLL_S / 2))
+    assert len(cluster.deployed) == 3
+
+
 def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
     releases.add(releases.stage(config()))
-    cluster.applications = {"inference": ("RUNNING", "")}
+    cluster.applications = {"inference": {"status": "RUNNING"}}
     cluster.partly_deployed = True
     mortal.wait()
     assert cluster.deployed[-1] == config()
@@ -240,8 +271,8 @@ def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
 @pytest.mark.parametrize(
     "applications",
     [
-        {"inference": ("RUNNING", ""), "flow": ("UNHEALTHY", "")},
-        {"another-system": ("RUNNING", "")},
+        {"inference": {"status": "RUNNING"}, "flow": {"status": "UNHEALTHY"}},
+        {"another-system": {"status": "RUNNING"}},
     ],
 )
 def test_a_ray_with_all_or_other_applications_is_left_alone(
@@ -258,7 +289,86 @@ def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster,
     cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
     mortal.wait()
     assert len(cluster.deployed) == 2 + 2
-    assert pauses.count(REFUSED_PAUSE_S) == 2
+    assert sum(pauses) >= 2 * REFUSED_PAUSE_S
+
+
+class GivingUpCluster(FakeCluster):
+    """Starts what is new, as Serve does: what has failed stays so until it is removed."""
+
+    def __init__(self, **failures: int) -> None:
+        super().__init__()
+        self._failures = Counter(failures)
+
+    def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
+        found = self.applications
+        self.applications = {n: e for n, e in found.items() if e["status"] != "DELETING"}
+        return found
+
+    def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
+        self.deployed.append(config)
+        names = [each["name"] for each in config["applications"]]
+        self.applications = {
+            **{
+                name: self.applications[name] | {"status": "DELETING"}
+                for name in self.applications.keys() - set(names)
+            },
+            **{name: self._redeploy(name) for name in names},
+        }
+
+    def _redeploy(self, name: str) -> dict[str, Any]:
+        known = self.applications.get(name) or self._start(name)
+        return known | {"status": known["status"].replace("DELETING", "DEPLOY_FAILED")}
+
+    def is_deploying(self, dashboard: RayDashboard) -> bool:
+        if [each["status"] for each in self.applications.values()] == ["RUNNING", "RUNNING"]:
+            self.after()
+        return False
+
+    def _start(self, name: str) -> dict[str, Any]:
+        self._failures[name] -= 1
+        status = "DEPLOY_FAILED" if self._failures[name] >= 0 else "RUNNING"
+        return {"deployments": {}, "status": status, "message": "Traceback:\nOSError: too busy\n"}
+
+
+def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
+    ray, instance, releases, pauses, monkeypatch, caplog
+):
+    cluster = GivingUpCluster(flow=3)
+    monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
+    monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
+    monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
+    releases.add(releases.stage(config()))
+    ray.start_or_adopt()
+    cluster.after = lambda: kill_vital(instance, "raylet")
+    ray.wait()
+    without_flow = {"applications": [FIRST]}
+    assert cluster.deployed == (1 + 3) * [without_flow, config()]
+    assert "{'flow': 'OSError: too busy'}" in caplog.text
+    assert sum(pauses) >= (1 + 2 + 4 + 8) * REFUSED_PAUSE_S
+
+
+def test_what_another_deploy_may_restore_is_left_alone(
+    ray, instance, releases, monkeypatch, caplog
+):
+    cluster = GivingUpCluster(flow=9)
+    monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
+    monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
+    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
+    monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
+    releases.add(releases.stage(config()))
+    ray.start_or_adopt()
+    refused = count()
+
+    def end_after_three(record: logging.LogRecord) -> bool:
+        if "Another deploy" in record.getMessage() and next(refused) == 2:
+            kill_vital(instance, "raylet")
+        return True
+
+    caplog.handler.addFilter(end_after_three)
+    with releases.rollout_lock():
+        ray.wait()
+    assert len(cluster.deployed) == 2, "the two stages"
 
 
 def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
