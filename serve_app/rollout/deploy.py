@@ -45,7 +45,7 @@ def is_deploying(dashboard: RayDashboard) -> bool:
 def failures(applications: dict[str, Any]) -> dict[str, str]:
     """Return why applications failed that Serve does not try to start any more, by name."""
     failed = {name: each for name, each in applications.items() if each["status"] == _FAILED}
-    return {name: _last_line(_message(each)) for name, each in failed.items()}
+    return {name: _last_line(message_of(each)) for name, each in failed.items()}
 
 
 def wait_until_running(

@@ -13,7 +13,7 @@ from ray.serve import Application
 
 from deployments.inference.options import InferenceOptions
 from serve_app import inference
-from serve_app.configured_store import open_configured_store
+from serve_app.configured_replicas import open_configured_store
 
 
 @serve.deployment(name="Inference")

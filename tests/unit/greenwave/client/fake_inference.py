@@ -11,6 +11,7 @@ import numpy as np
 from deployments.inference.errors import InferenceError
 from deployments.inference.open_inference.messages import read_request, render_response
 from deployments.inference.open_inference.steps import Reader
+from deployments.inference.policy_model import ObservedRows
 from greenwave.client.core.call import NoReply, Reply, Send
 from models.networks.shipped import SHIPPED
 from tests.unit.greenwave.client.play import LOST, answer
@@ -53,6 +54,7 @@ class FakeInference:
         except InferenceError as error:
             return answer(error.status, {"error": str(error)})
         steps = asked.steps
+        assert isinstance(steps.inputs, ObservedRows)
         states: list[tuple[str, str]] = list(steps.keys)
         self.calls.append(states)
         if asked.starts:
