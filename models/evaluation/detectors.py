@@ -2,8 +2,8 @@
 
 ``python -m models.evaluation.detectors`` drives the shipped network with its policy, or RESCO's
 maps with the greedy controller, and prints the alarms and the detector hours of each network.
-``--limits FILE`` then writes the network file with a limit of no activity for each lane: MARGIN
-times what has spoken most for it, which must not happen once in a thousand hours.
+``--limits FILE`` then writes the network file with a limit of no activity for each lane: what
+speaks most for it in AIMED_HOURS, extrapolated from the measured hours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from models.simulation.environment import Environment
 from models.simulation.scenario import InvalidScenarioError, Scenario
 
 FIRST_SEED = 201  # neither training nor test seeds
-MARGIN = 1.5
+STARTS = 60  # times an hour that a lane's evidence begins anew: in each red
+AIMED_HOURS = 10_000  # of a lane, in which a limit may be reached once
 FEWEST = 20  # readings above zero of a lane in all hours, for a limit
 
 
@@ -94,11 +95,14 @@ def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]
 def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
     """Return the network with a limit of no activity for each lane that has traffic."""
 
+    hours = measured.hours / sum(len(each.lanes) for each in network.junctions)
+    margin = _margin(hours) if hours else 0.0
+
     def limited(junction: str, number: int, lane: Lane) -> Lane:
         key = junction, number
         limit = 0
         if measured.seen[key] >= FEWEST:
-            limit = math.ceil(MARGIN * measured.quiet.get(key, 0.0)) or 1
+            limit = math.ceil(margin * measured.quiet.get(key, 0.0)) or 1
         own = {} if lane.detector is None else lane.detector.model_dump(exclude_unset=True)
         detector = DetectorLimits(**{**own, "no_activity": limit})
         return Lane(**{**dict(lane), "detector": detector})
@@ -110,6 +114,14 @@ def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
         for each in network.junctions
     ]
     return network.model_copy(update={"junctions": tuple(junctions)})
+
+
+def _margin(hours: float) -> float:
+    """Return by how much the longest gap in AIMED_HOURS exceeds that in some hours.
+
+    Gaps between arrivals are about exponential, so the longest of n grows with the logarithm of n.
+    """
+    return math.log(STARTS * AIMED_HOURS) / math.log(STARTS * max(1.0, hours))
 
 
 def _without_limits(network: NetworkFile) -> NetworkFile:

@@ -38,7 +38,7 @@ FORGETS = 1 / 60  # leaps per request
 TYPICAL = 0.1  # arrivals per request and red lane, before any are seen
 LEARNS = 1 / 20  # of the traffic, by each reading in red
 DISCHARGED = 1.5  # vehicles per request in green, carefully low
-AT_LIMIT = 18  # vehicles of a lane in the time of its limit of no activity, carefully high
+AT_LIMIT = 21  # vehicles of a lane in the time of its limit of no activity, carefully high
 GROWS = 0.01  # share of a lane's capacity, per request in a red that is too long
 
 _HEAD = 3  # the phase from 1 on, requests without any change, and the traffic
