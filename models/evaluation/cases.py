@@ -94,7 +94,8 @@ BROKEN: Mapping[str, MakeScenario] = {
     for words, reads in (("empty", 0.0), ("half full", 0.5))
 }
 # What the diagnosis of detectors costs while all work, and saves where some are broken.
-DIAGNOSED: Mapping[str, MakeScenario] = {**LEVELS, **BROKEN}
+HEALTHY = "low, 21:00", "medium, 12:00", RUSH_HOUR
+DIAGNOSED: Mapping[str, MakeScenario] = {each: LEVELS[each] for each in HEALTHY} | dict(BROKEN)
 DIAGNOSED_SEEDS = 10
 
 
