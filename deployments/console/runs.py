@@ -110,5 +110,6 @@ def _described(decision: Decision) -> dict[str, Any]:
         "action": decision.action,
         "probabilities": [round(each, 4) for each in decision.probabilities],
         "observation": [round(each, 4) for each in decision.observation],
+        "faults": decision.faults,
         "fallback": decision.fallback,
     }

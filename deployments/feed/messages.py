@@ -39,6 +39,8 @@ class Decision:
         probabilities: of the actions; empty for a fallback.
         hidden: (128,) before the step; None if a later step of the junction is reported, too.
         policy: file of the policy.
+        faults: of the lanes' detectors, in the order of the observation, ``""`` for one that works;
+            empty if all work. What failed detectors read is replaced by estimates.
         fallback: cause of a fallback; empty for a decision of the policy.
     """
 
@@ -51,6 +53,7 @@ class Decision:
     probabilities: list[float] = field(default_factory=list)
     hidden: NDArray[np.float32] | None = None
     policy: str = ""
+    faults: list[str] = field(default_factory=list)
     fallback: str = ""
 
 

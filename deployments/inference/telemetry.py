@@ -159,6 +159,7 @@ class WatchedSteps:
             probabilities.tolist(),
             watched.batch.before[row, :HIDDEN_DIM].copy() if is_latest else None,
             file,
+            [FAULTS[each - 1] if each else "" for each in decisions.faults.get(row, ())],
         )
 
 

@@ -61,7 +61,7 @@ def _hour(begin_s: int, scale: float = 1.0, unusual: int | None = None) -> Scena
     return shipped_scenario(shipped_demand(begin_s, scale=scale, unusual=unusual))
 
 
-def _broken(reads: float) -> Scenario:
+def _broken(reads: float, seed: int) -> Scenario:
     return replace(_hour(MORNING_RUSH_S), detector_reads=reads)
 
 
@@ -91,6 +91,17 @@ DETECTED: Mapping[str, MakeScenario] = {
 }
 
 
+# A detector that is silent, or stuck on, at one lane of each junction.
+BROKEN: Mapping[str, MakeScenario] = {
+    f"rush hour, one lane of each junction reads {words}": partial(_broken, reads)
+    for words, reads in (("empty", 0.0), ("half full", 0.5))
+}
+# What the diagnosis of detectors costs while all work, and saves where some are broken.
+HEALTHY = "low, 21:00", "medium, 12:00", RUSH_HOUR
+DIAGNOSED: Mapping[str, MakeScenario] = {each: LEVELS[each] for each in HEALTHY} | dict(BROKEN)
+DIAGNOSED_SEEDS = 10
+
+
 class Stress(NamedTuple):
     """Detectors that fail, or traffic that takes other routes, and whom it concerns.
 
@@ -102,18 +113,7 @@ class Stress(NamedTuple):
 
 
 STRESS: Mapping[str, Stress] = {
-    "rush hour, one lane of each junction reads empty": Stress(
-        lambda seed: _broken(0.0), (*OBSERVING, DIAGNOSED_POLICY)
-    ),
-    "rush hour, one lane of each junction reads half full": Stress(
-        lambda seed: _broken(0.5), (*OBSERVING, DIAGNOSED_POLICY)
-    ),
-    "rush hour, one lane of each junction reads a tenth": Stress(
-        lambda seed: _broken(0.1), (POLICY, DIAGNOSED_POLICY)
-    ),
-    "rush hour, one lane of each junction reads full": Stress(
-        lambda seed: _broken(1.0), (POLICY, DIAGNOSED_POLICY)
-    ),
+    **{level: Stress(scenario, OBSERVING) for level, scenario in BROKEN.items()},
     "medium, 12:00, other turns and entries": Stress(
         lambda seed: _hour(12 * HOUR_S, unusual=seed),
         ("fixed time", "actuated", *OBSERVING),
@@ -170,8 +170,7 @@ ORDERED = tuple(
     for order in ("", CYCLIC)
 )
 COMPARED = sorted(
-    (*PEERS, POLICY, DIAGNOSED_POLICY, GUARDED_POLICY, SAFE_POLICY),
-    key=lambda each: each.endswith(GUARDED),
+    (*PEERS, POLICY, GUARDED_POLICY, SAFE_POLICY), key=lambda each: each.endswith(GUARDED)
 )
 
 # What is lost of the policy, and what answers instead; the policy is made anew after an outage.
@@ -264,6 +263,11 @@ def plan_jobs(policy: Path, seeds: range, safe_policy: Path = SHIPPED_SAFE_POLIC
             for seed in seeds
             for level, stress in STRESS.items()
             for name in stress.controllers
+        ),
+        *(
+            job(DIAGNOSED_POLICY, each, seed)
+            for seed in seeds[:DIAGNOSED_SEEDS]
+            for each in DIAGNOSED
         ),
     ]
 

@@ -1,9 +1,10 @@
 """Diagnose the working detectors of healthy hours: count false alarms, or fit the limits.
 
 ``python -m models.evaluation.detectors`` drives the shipped network with its policy, or RESCO's
-maps with the greedy controller, and prints the alarms and the detector hours of each network.
-``--limits FILE`` then writes the network file with a limit of no activity for each lane: MARGIN
-times what has spoken most for it, which must not happen once in a thousand hours.
+maps with the greedy controller, or by ``--policy`` where greedy jams. It prints the alarms and
+the detector hours of each network.
+``--limits FILE`` then writes the network file with a limit of no activity for each lane: what
+speaks most for it in AIMED_HOURS, extrapolated from the measured hours.
 """
 
 from __future__ import annotations
@@ -25,15 +26,23 @@ from models.networks.file import InvalidNetworkError, network_as_json, read_netw
 from models.networks.form import DetectorLimits, Lane, NetworkFile
 from models.networks.network import network_of
 from models.networks.shipped import NETWORK_FILE, SHIPPED
-from models.policy.form import SHIPPED_POLICY
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 from models.policy.step import PolicyStep
-from models.simulation.controllers import CONTROLS, Control, Controller, PolicyController, run
+from models.simulation.controllers import (
+    CONTROLS,
+    Control,
+    Controller,
+    PolicyController,
+    policy_control,
+    run,
+)
 from models.simulation.diagnosed import Diagnosed
 from models.simulation.environment import Environment
 from models.simulation.scenario import InvalidScenarioError, Scenario
 
 FIRST_SEED = 201  # neither training nor test seeds
-MARGIN = 1.5
+STARTS = 60  # times an hour that a lane's evidence begins anew: in each red
+AIMED_HOURS = 10_000  # of a lane, in which a limit may be reached once
 FEWEST = 20  # readings above zero of a lane in all hours, for a limit
 
 
@@ -94,11 +103,14 @@ def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]
 def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
     """Return the network with a limit of no activity for each lane that has traffic."""
 
+    hours = measured.hours / sum(len(each.lanes) for each in network.junctions)
+    margin = _margin(hours) if hours else 0.0
+
     def limited(junction: str, number: int, lane: Lane) -> Lane:
         key = junction, number
         limit = 0
         if measured.seen[key] >= FEWEST:
-            limit = math.ceil(MARGIN * measured.quiet.get(key, 0.0)) or 1
+            limit = math.ceil(margin * measured.quiet.get(key, 0.0)) or 1
         own = {} if lane.detector is None else lane.detector.model_dump(exclude_unset=True)
         detector = DetectorLimits(**{**own, "no_activity": limit})
         return Lane(**{**dict(lane), "detector": detector})
@@ -110,6 +122,14 @@ def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
         for each in network.junctions
     ]
     return network.model_copy(update={"junctions": tuple(junctions)})
+
+
+def _margin(hours: float) -> float:
+    """Return by how much the longest gap in AIMED_HOURS exceeds that in some hours.
+
+    Gaps between arrivals are about exponential, so the longest of n grows with the logarithm of n.
+    """
+    return math.log(STARTS * AIMED_HOURS) / math.log(STARTS * max(1.0, hours))
 
 
 def _without_limits(network: NetworkFile) -> NetworkFile:
@@ -124,29 +144,37 @@ def _shipped_runs(seeds: range) -> Iterator[tuple[Scenario, int, Control]]:
             yield make(seed), seed, lambda environment: PolicyController(step, SHIPPED)
 
 
-def _map_runs(scenario: Scenario, seeds: range) -> Iterator[tuple[Scenario, int, Control]]:
+def _map_runs(
+    scenario: Scenario, policy: Path | None, seeds: range
+) -> Iterator[tuple[Scenario, int, Control]]:
     for seed in seeds:
-        yield scenario, seed, CONTROLS["greedy"](scenario)
+        yield (
+            scenario,
+            seed,
+            policy_control(scenario, policy) if policy else CONTROLS["greedy"](scenario),
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--resco", type=Path, help="folder of RESCO's maps, to drive these")
     parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
+    parser.add_argument("--policy", type=Path, help="that drives one map, such as a start.th")
     parser.add_argument("--network", type=Path, help="network file with the limits of one map")
     parser.add_argument("--seeds", type=int, default=4, help="how many")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--limits", type=Path, metavar="FILE", help="network file to write")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    if (options.limits or options.network) and options.resco and len(options.maps) > 1:
-        parser.error("--limits and --network are of one map; name it with --maps")
+    of_one = options.limits or options.network or options.policy
+    if of_one and options.resco and len(options.maps) > 1:
+        parser.error("--limits, --network and --policy are of one map; name it with --maps")
     try:
         networks = {"greenwave": (read_network_file(NETWORK_FILE), partial(_shipped_runs, seeds))}
         if options.resco:
             scenarios = {name: scenario_of(options.resco, name) for name in options.maps}
             networks = {
-                name: (each.network, partial(_map_runs, each, seeds))
+                name: (each.network, partial(_map_runs, each, options.policy, seeds))
                 for name, each in scenarios.items()
             }
         for name, (network, runs) in networks.items():
@@ -160,7 +188,7 @@ def main() -> None:
             if options.limits:
                 with atomic_write(options.limits) as file:
                     file.write(network_as_json(with_limits(network, measured)).encode())
-    except (InvalidNetworkError, InvalidScenarioError) as error:
+    except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))
 
 

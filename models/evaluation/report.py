@@ -12,10 +12,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from models.evaluation.cases import (
+    BROKEN,
     COMPARED,
     CYCLIC,
     DETECTED,
     DETECTING,
+    DIAGNOSED,
+    DIAGNOSED_POLICY,
     FALLBACKS,
     GUARDED_POLICY,
     LEVELS,
@@ -86,10 +89,9 @@ Cells = Mapping[tuple[str, str], Estimate]  # by level and controller
 
 def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
     """Write ``policy.md`` and ``policy.png``."""
-    in_stress = [run for run in runs if run.level in STRESS]
-    compared = [
-        run for run in runs if run.controller not in OUTAGE_RUNS and run.level not in STRESS
-    ]
+    of_all = [run for run in runs if run.controller in COMPARED]
+    in_stress = [run for run in of_all if run.level in STRESS]
+    compared = [run for run in of_all if run.level not in STRESS]
     levels, controllers = (
         list(dict.fromkeys(getattr(run, part) for run in compared))
         for part in ("level", "controller")
@@ -114,7 +116,7 @@ def write_report(runs: Sequence[Run], folder: Path = REPORTS) -> None:
         levels,
         peers,
     )
-    lines += _outages(runs) + _stress(in_stress)
+    lines += _outages(runs) + _stress(in_stress) + _diagnosis(runs)
     folder.mkdir(parents=True, exist_ok=True)
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
     plotted = {MEASURES[name]: tables[name] for name in ("time_loss_s", "waiting_s")}
@@ -183,6 +185,25 @@ def _stress(runs: Sequence[Run]) -> list[str]:
     concerned = {each for stress in STRESS.values() for each in stress.controllers}
     controllers = [each for each in COMPARED if each in concerned]
     return _table(title, cells, list(STRESS), controllers)
+
+
+def _diagnosis(runs: Sequence[Run]) -> list[str]:
+    """Return the table of what diagnosis costs, and saves; nothing if it was not measured."""
+    losses = {(run.level, run.controller, run.seed): run.time_loss_s for run in runs}
+    seeds = sorted({run.seed for run in runs if run.controller == DIAGNOSED_POLICY})
+    if not seeds:
+        return []
+    columns = ["no fault", POLICY, DIAGNOSED_POLICY, "more than without fault"]
+    cells: dict[tuple[str, str], Estimate | str] = {}
+    for level in DIAGNOSED:
+        healthy = RUSH_HOUR if level in BROKEN else level
+        of_level = ((healthy, POLICY), (level, POLICY), (level, DIAGNOSED_POLICY))
+        measured = [[losses[*each, seed] for seed in seeds] for each in of_level]
+        for column, values in zip(columns, measured, strict=False):
+            cells[level, column] = estimate(values)
+        cells[level, columns[-1]] = f"{100 * (sum(measured[2]) / sum(measured[0]) - 1):.1f} %"
+    title = f"Time loss with diagnosis of the detectors, {len(seeds)} seeds, s per vehicle"
+    return _table(title, cells, list(DIAGNOSED), columns)
 
 
 def _estimates(runs: Sequence[Run], measure: str) -> Cells:

@@ -24,7 +24,7 @@ class Result(NamedTuple):
     """How a run went; times are means in seconds per vehicle of the hour.
 
     Attributes:
-        policy: the digest of its weights, where a policy's file decided.
+        policy: the digest of its weights, where a policy's file decided, or the lead of the rule.
         resco_trip_s, resco_waiting_s, resco_delay_s: see :class:`.metrics.Departed`; None where a
             run did not record them.
         resco_queue: see :class:`RescoQueue`.

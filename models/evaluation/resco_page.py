@@ -50,7 +50,7 @@ a permanent jam. The column *seeds* has the most that a controller of the map ra
   standing vehicles, less those that stand where they would go. A lane's vehicles are shared evenly
   by its ways across the junction; a way that has to give way counts half. *cyclic max pressure*
   keeps the phases' [order](safety.md). *pressure within 100 m* counts all vehicles there, and
-  changes for a lead of half a vehicle (chosen on seeds 50,001 and 50,002).
+  changes for a lead of 0.5 to 3 vehicles (chosen for each map on seeds 50,001 and 50,002).
 - *trained*: the policy of [docs/training.md](training.md), one file for each map, not shipped; it
   has never seen these seeds. It observes all vehicles on each lane.
 - *SB3 PPO*: [maskable PPO](../examples/stable_baselines3/README.md) of Stable-Baselines3 with

@@ -50,7 +50,8 @@ def edge(chromium):
         system.instance.start()
         others = [shipped_application(name) for name in ("density", "flow", "loans")]
         others.append(shipped_application("console", env=ENVIRONMENT))
-        system.deploy(application("inference", "/"), gateway("gateway", "/api"), *others)
+        inference = application("inference", "/", diagnose_detectors=True)
+        system.deploy(inference, gateway("gateway", "/api"), *others)
         edge.start()
         yield edge
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -74,13 +75,17 @@ def console(browser, edge):
 
 @pytest.fixture
 def driving(edge):
-    """Drive a run, as a simulation would."""
+    """Drive a run, as a simulation would; only the last lane's detector works."""
     run, url, ended = f"drives-{time.time_ns()}", edge.urls()["inference"], threading.Event()
 
     def drive():
-        body = {"junction_id": CENTER, "obs_data": [1, 0, 0, 0, 1, *([0.25] * 14)]}
+        lasts = itertools.cycle((0.25, 0.5))
         with httpx.Client(base_url=url, headers={"X-Simulation-Run": run}, timeout=10) as client:
             while not ended.wait(0.1):
+                body = {
+                    "junction_id": CENTER,
+                    "obs_data": [1, 0, 0, 0, 1, *([0.25] * 13), next(lasts)],
+                }
                 with contextlib.suppress(httpx.HTTPError):  # a test stops the edge
                     client.post("/predict_action", json=body)
 
@@ -127,6 +132,19 @@ def test_a_junction_is_chosen_with_the_keyboard(live):
     live.browser.switch_to.active_element.send_keys("\ue007")
     live.wait(live.says("#junction-title", name))
     assert button.get_attribute("aria-pressed") == "true"
+    assert live.complaints() == []
+
+
+def test_estimates_in_place_of_failed_detectors_are_marked(live):
+    estimated = "return document.querySelectorAll('%s').length"
+    live.wait(live.says("#observation", "(detector: stuck, estimated)"))
+    n_failed = live.script(estimated % "#observation .estimated")
+    *_, last = live.browser.find_elements(By.CSS_SELECTOR, "#observation li")
+    assert 0 < n_failed < 14
+    assert "estimated" not in last.text
+    assert live.find("#junctions button[aria-pressed=true]").text.endswith(f"{n_failed} estimated")
+    live.wait(lambda: live.script(estimated % "#map .queue.estimated") == n_failed)
+    live.wait(lambda: live.script(estimated % "#decisions tr:first-child .estimated") == n_failed)
     assert live.complaints() == []
 
 

@@ -44,8 +44,11 @@ export class JunctionPanel {
     const seen = latest && read(latest, this.junction);
     setText(this.fact, seen ? (seen.phase < 0 ? "no phase is green" : phaseName(this.junction, seen.phase) + ": green")
       + (seen.mayChange ? ", may change" : ", may not change yet") : "nothing yet");
-    this.bars.forEach(({ fill, output }, lane) => {
+    this.bars.forEach(({ label, fill, output }, lane) => {
       const share = seen ? seen.queues[lane] : 0;
+      const fault = seen ? seen.faults[lane] : "";
+      setText(label, this.lanes[lane] + (fault && " (detector: " + fault + ", estimated)"));
+      fill.className = fault && "estimated";
       fill.style.width = 100 * Math.min(1, share) + "%";
       setText(output, seen ? percent(share) : "–");
     });
@@ -56,8 +59,8 @@ export class JunctionPanel {
 }
 
 function bar(name) {
-  const [fill, output] = [element("i"), element("output")];
-  return { fill, output, item: element("li", "", element("span", "", name), element("span", "bar", fill), output) };
+  const [label, fill, output] = [element("span", "", name), element("i"), element("output")];
+  return { label, fill, output, item: element("li", "", label, element("span", "bar", fill), output) };
 }
 
 function nothing() {
@@ -67,8 +70,9 @@ function nothing() {
 }
 
 function row(decision, junction, longest) {
-  const queues = element("span", "queues", ...read(decision, junction).queues.map((share) => {
-    const made = element("i");
+  const seen = read(decision, junction);
+  const queues = element("span", "queues", ...seen.queues.map((share, lane) => {
+    const made = element("i", seen.faults[lane] && "estimated");
     made.style.height = Math.max(1, Math.round((18 * share) / longest)) + "px";
     return made;
   }));

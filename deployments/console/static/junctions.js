@@ -35,10 +35,11 @@ export class JunctionButtons {
       setText(rest, "");
       return;
     }
-    const queue = read(decision, junction).queues.reduce((sum, share) => sum + share, 0);
-    const mean = percent(queue / junction.approaches.length);
+    const { queues, faults } = read(decision, junction);
+    const mean = percent(queues.reduce((sum, share) => sum + share, 0) / queues.length);
+    const nEstimated = faults.filter(Boolean).length;
     setText(confidence, fallback ? "" : percent(decision.probabilities[decision.action]));
     setText(phase, fallback ? "RED, " + decision.fallback.replaceAll("_", " ") : "phase " + decision.action + " · step " + decision.step);
-    setText(rest, "lanes " + mean + " full");
+    setText(rest, "lanes " + mean + " full" + (nEstimated ? ", " + nEstimated + " estimated" : ""));
   }
 }

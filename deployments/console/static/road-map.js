@@ -118,10 +118,11 @@ export class RoadMap {
     ring.setAttribute("stroke-dasharray", confidence * RING * radius + " 1000");
     text.textContent = decision ? (decision.fallback ? "!" : String(Math.round(100 * confidence))) : "–";
     const shown = decision ? signals(decision, junction) : [];
-    const queues = decision ? read(decision, junction).queues : [];
+    const { queues, faults } = decision ? read(decision, junction) : { queues: [], faults: [] };
     this.approaches.get(junction.id).forEach(({ points, queue, stop }, lane) => {
       stop.setAttribute("class", "stop " + (shown[lane] || ""));
       const share = Math.min(1, queues[lane] || 0);
+      queue.setAttribute("class", faults[lane] ? "queue estimated" : "queue");
       queue.setAttribute("d", share > 0 ? path(tail(points, share)) : "");
     });
   }

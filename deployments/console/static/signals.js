@@ -7,7 +7,7 @@ function phaseOf(observation, nPhases) {
   return largest > 0 ? oneHot.indexOf(largest) : -1;
 }
 
-/* Split an observation as models/policy/inputs.py lays it out. */
+/* Split an observation as models/policy/inputs.py lays it out. The queue of a lane with a fault is an estimate. */
 export function read(decision, junction) {
   const nPhases = junction.phases.length;
   const { observation } = decision;
@@ -15,6 +15,7 @@ export function read(decision, junction) {
     phase: phaseOf(observation, nPhases),
     mayChange: (observation[nPhases] || 0) > 0,
     queues: junction.approaches.map((_, lane) => observation[nPhases + 1 + lane] || 0),
+    faults: junction.approaches.map((_, lane) => (decision.faults[lane] || "").replaceAll("_", " ")),
   };
 }
 

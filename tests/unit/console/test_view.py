@@ -41,6 +41,13 @@ def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
     assert [each["run"] for each in view_of(view)["runs"]] == ["run"]
 
 
+def test_the_faults_of_detectors_are_shown_with_the_estimates():
+    view = View(JUNCTIONS)
+    view.add(report(decision(step=3), decision(step=4, faults=["stuck", "", "", "", ""])), 0.0)
+    shown = [each["faults"] for each in view_of(view)["decisions"]]
+    assert shown == [[], ["stuck", "", "", "", ""]]
+
+
 def test_neither_runs_nor_their_decisions_fill_the_memory():
     view = View(JUNCTIONS)
     for n in range(3 * MAX_RUNS):

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from deployments.feed.messages import Demand
 from deployments.inference.api import create_app
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policies import Role
@@ -128,6 +129,20 @@ async def test_items_of_a_batch_name_failed_detectors_too(policy_file):
         ]
         assert first["failed_detectors"] == {LANE: "impossible"}
         assert second["failed_detectors"] == {LANE: "impossible"}, "it is not trusted yet"
+
+
+async def test_the_console_is_told_which_readings_are_estimates(policy_file):
+    async with replicas(policy_file, 1) as (client,):
+        watched = client.service.policies.watched_steps  # type: ignore[attr-defined]
+        watched.on_demand_changed(Demand(True, frozenset({"one"})))
+        await ask(client, 0)
+        ((works,), _) = watched.take({"": ""})
+        assert works.faults == []
+        for now in range(1, STUCK_AFTER + 3):
+            await ask(client, now)
+        *_, failed = watched.take({"": ""})[0]
+        assert failed.faults == ["stuck", "", "", "", ""]
+        assert failed.observation[3] < 1, "the reading"
 
 
 async def test_failed_detectors_are_counted_by_junction_and_fault(policy_file):

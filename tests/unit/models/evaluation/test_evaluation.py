@@ -15,15 +15,18 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation import __main__ as evaluate
 from models.evaluation.cases import (
+    BROKEN,
     CYCLIC,
     DETECTED,
     DETECTING,
+    DIAGNOSED,
     DIAGNOSED_POLICY,
     GUARDED_POLICY,
     LEVELS,
     OBSERVING,
     ORDERED,
     OUTAGE_RUNS,
+    POLICY,
     RUSH_HOUR,
     SAFE_POLICY,
     STRESS,
@@ -104,16 +107,36 @@ def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) ->
     runs += [make_run(name, seed, 50.0 + seed, level) for name in OBSERVING for seed in (1, 2)]
     write_report(runs, tmp_path)
     text = (tmp_path / "policy.md").read_text()
-    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |  |" in text
+    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |" in text
     assert text.count(level) == 1
-    assert stress.controllers == (*OBSERVING, DIAGNOSED_POLICY)
+    assert stress.controllers == OBSERVING
+
+
+def test_what_diagnosis_costs_and_saves_is_compared_with_working_detectors(tmp_path: Path) -> None:
+    loss_s = {(RUSH_HOUR, POLICY): 40.0, (RUSH_HOUR, DIAGNOSED_POLICY): 40.2}
+    loss_s |= {(level, POLICY): 90.0 for level in BROKEN}
+    loss_s |= {(level, DIAGNOSED_POLICY): 44.0 for level in BROKEN}
+    runs = [
+        make_run(name, seed, loss_s.get((level, name), 20.0), level)
+        for seed in (1, 2)
+        for level in DIAGNOSED
+        for name in (POLICY, DIAGNOSED_POLICY)
+    ]
+    write_report(runs, tmp_path)
+    table = (tmp_path / "policy.md").read_text().split("## ")[-1]
+    assert "2 seeds" in table.splitlines()[0]
+    assert f"| {RUSH_HOUR} | 40.0 ± 0.0 | 40.0 ± 0.0 | 40.2 ± 0.0 | 0.5 % |" in table
+    (broken, *_) = BROKEN
+    assert f"| {broken} | 40.0 ± 0.0 | 90.0 ± 0.0 | 44.0 ± 0.0 | 10.0 % |" in table
 
 
 def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> None:
     jobs = plan_jobs(SHIPPED_POLICY, range(1, 3))
     assert len(jobs) == len(set(jobs))
     for level, stress in STRESS.items():
-        assert [job.controller for job in jobs if job.level == level] == [*stress.controllers] * 2
+        made = [job.controller for job in jobs if job.level == level]
+        assert made[: 2 * len(stress.controllers)] == [*stress.controllers] * 2
+        assert made[2 * len(stress.controllers) :] == [DIAGNOSED_POLICY] * 2 * (level in BROKEN)
     assert {job.controller for job in jobs if job.level == RUSH_HOUR} > {*OUTAGE_RUNS}
     assert {job.level for job in jobs} == {*LEVELS, *STRESS}
     observations = {each.id: [0.0] * each.obs_size for each in SHIPPED.junctions.values()}

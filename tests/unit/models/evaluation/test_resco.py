@@ -12,7 +12,11 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.evaluation.kept_runs import digest
 from models.evaluation.resco import (
+    LEAD_SEEDS,
+    LEADS,
     TRAINED,
+    TUNED,
+    choose_lead,
     make_results,
     read_results,
     result_file,
@@ -84,6 +88,31 @@ def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
         file = result_file(each.map, each.controller, each.seed)
         (tmp_path / file).write_text(json.dumps(each._asdict()))
     assert read_results(tmp_path) == [results[1], results[2], results[0]]
+
+
+@pytest.mark.parametrize(
+    ("delays_s", "best"), [((30, 29, 28, 29, 27), 2), ((30, 48, 0, 0, 0), 0), ((5, 4, 3, 2, 1), 4)]
+)
+def test_a_lead_is_chosen_while_a_longer_one_is_better(delays_s, best):
+    assert choose_lead(dict(zip(LEADS, delays_s, strict=True)).__getitem__) == LEADS[best]
+
+
+def test_the_lead_is_chosen_on_other_seeds_and_runs_of_another_lead_are_made_anew(tmp_path):
+    cell = ("cologne8", TUNED, 1)
+    (tmp_path / "leads").mkdir()
+    for lead, delay_s in zip(LEADS[:3], (30.0, 28.0, 29.0), strict=True):
+        for seed in LEAD_SEEDS:
+            tried = result(TUNED, seed, delay_s)._replace(policy=f"lead {lead:g}")
+            file = tmp_path / "leads" / f"cologne8-{lead:g}-{seed}.json"
+            file.write_text(json.dumps(tried._asdict()))
+    kept = result(TUNED, 1, 27.0)._replace(policy=f"lead {LEADS[1]:g}")
+    file = tmp_path / result_file(*cell)
+    file.write_text(json.dumps(kept._asdict()))
+    assert make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1) == [kept]
+    assert read_results(tmp_path) == [kept], "those of the choice are not shown"
+    file.write_text(json.dumps(kept._replace(policy=f"lead {LEADS[0]:g}")._asdict()))
+    with pytest.raises(InvalidScenarioError):
+        make_results(tmp_path / "nowhere", [cell], tmp_path, workers=1)
 
 
 def test_trained_runs_count_for_their_weights_only_and_others_stand_between(tmp_path):

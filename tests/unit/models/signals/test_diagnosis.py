@@ -178,6 +178,17 @@ def test_if_no_detector_changes_all_are_frozen_until_one_does():
     assert crossing.found == {}
 
 
+def test_a_junction_that_is_empty_from_the_beginning_is_not_frozen_but_one_that_falls_silent_is():
+    crossing = Crossing(junction(DetectorLimits(frozen=30, recall=0)))
+    for _ in range(100):
+        crossing.show(0, [0.0, 0.0, 0.0])
+    assert crossing.found == {}
+    crossing.show(0, [0.0, 0.1, 0.0])
+    for _ in range(31):
+        crossing.show(0, [0.0, 0.0, 0.0])
+    assert set(crossing.found.values()) == {"frozen"}
+
+
 def test_an_estimate_is_at_least_the_mean_of_working_lanes_with_the_same_green():
     crossing = Crossing(broken={MAIN: lambda now: 1.0}, arrives=(1, 5, 1))
     crossing.ask(40)
