@@ -45,7 +45,8 @@ class DetectorLimits(_Form):
             in the lane's green: 12 is half a lane through 24 requests.
         erratic: rises by more than ``jump``, less one for each 60 requests.
         jump: vehicles, more than can arrive from one request to the next.
-        frozen: requests through which no detector of the junction changes.
+        frozen: requests through which no detector of the junction changes; twice as many while all
+            read zero, as the junction may be empty.
         recall: requests in red after which a lane that reads zero is assumed to have a queue.
         forgiven: changes, without another failure, after which a detector is trusted again.
     """

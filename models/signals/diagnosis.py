@@ -11,8 +11,8 @@ activity, maximum presence, erratic counts):
   long one is found sooner, because it draws more green that others need.
 - Erratic: a queue grows no faster than vehicles arrive. One that often leaps is not a queue.
 - Impossible: a reading below zero, or far above the lane's capacity.
-- Frozen: some detector of a junction changes within a quarter of an hour; here none does, and one
-  has read above zero before.
+- Frozen: some detector of a junction changes within a quarter of an hour; here none does. While
+  all read zero, the junction may be empty, and has twice as long.
 
 A failed detector's reading is replaced by the queue to be expected: it grows in red with the
 traffic that the junction's working detectors see, and is discharged in green. It is at least the
@@ -42,7 +42,7 @@ DISCHARGED = 1.5  # vehicles per request in green, carefully low
 AT_LIMIT = 21  # vehicles of a lane in the time of its limit of no activity, carefully high
 GROWS = 0.01  # share of a lane's capacity, per request in a red that is too long
 
-_HEAD = 3  # the phase from 1 on, requests since the last change, and the traffic
+_HEAD = 3  # the phase from 1 on, requests without any change, and the traffic
 _PER_LANE = 6  # reading, requests in red, expected queue, evidence, leaps and fault
 
 
@@ -175,12 +175,10 @@ class JunctionDiagnosis:
                 assumed.append(min(1.0, GROWS * max(0.0, overdue)))
             kept += (reading, red, queue, evidence, leaps, fault)
             faults.append(int(fault))
-        if n_changes:
-            unchanged = 1.0
-        elif unchanged or any(readings):  # a junction where no vehicle was seen yet may be empty
-            unchanged += 1
+        # a junction whose detectors all read zero may be empty
+        unchanged = 0.0 if n_changes else unchanged + (1.0 if any(readings) else 0.5)
         traffic += (n_arrived - traffic * n_red) * LEARNS
-        if unchanged > self._frozen:
+        if unchanged >= self._frozen:
             faults = [fault or FROZEN for fault in faults]
         for n, fault in enumerate(faults):
             if fault:

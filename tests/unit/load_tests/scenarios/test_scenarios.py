@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -39,8 +39,7 @@ def test_help_has_a_line_for_every_scenario():
 
 
 def test_every_user_class_exists():
-    tree = ast.parse(LOCUSTFILE.with_name("users.py").read_text())
-    classes = {each.name for each in tree.body if isinstance(each, ast.ClassDef)}
+    classes = {*re.findall(r"^class (\w+)", LOCUSTFILE.with_name("users.py").read_text(), re.M)}
     assert [name for each in SCENARIOS.values() for name in {*each.user_classes} - classes] == []
 
 

@@ -113,13 +113,13 @@ def test_a_stuck_detector_is_found_with_its_time_and_share():
 
 
 def test_all_detectors_failed_at_once_is_the_first_sentence():
-    shown = [decision(5.0 * at, at // 6 % 2) for at in range(500)]  # every reading is 0
+    shown = [decision(5.0 * at, at // 6 % 2) for at in range(1000)]  # every reading is 0
     findings = found(logged(shown, recommended=0))
     assert findings.is_blind
     report = text(findings).splitlines()
     assert report[2].startswith("All detectors of all junctions have failed, at most decisions")
     (sentence,) = [line for line in report if line.startswith("All detectors of pier")]
-    assert sentence.endswith("of its 500 decisions: recommendations there use no reading.")
+    assert sentence.endswith("of its 1000 decisions: recommendations there use no reading.")
 
 
 def test_vehicles_are_counted_by_segment_lane_and_quarter_of_an_hour():
