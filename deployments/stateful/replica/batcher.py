@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from operator import contains
 from typing import Any, NamedTuple, Protocol
 
@@ -27,6 +26,7 @@ from deployments.stateful.protocol import (
     StateError,
     TooManyStatesError,
 )
+from deployments.stateful.replica.calls import Calls
 from deployments.stateful.replica.engine import Model, StatefulEngine
 from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.queues import (
@@ -41,13 +41,11 @@ from deployments.stateful.replica.queues import (
     Waiting,
 )
 from deployments.stateful.replica.rows import (
-    Keys,
     RowBatch,
     RowOutcomes,
     RowPart,
     RowResponse,
     Rows,
-    WaitingRows,
     named_of,
 )
 from deployments.stateful.replica.slab import Array
@@ -55,7 +53,6 @@ from deployments.trace_context import CURRENT, Trace, traces_of
 from deployments.tracing import process as tracing
 
 MAX_BATCH = 256
-MAX_SHARED = 128  # rows of several calls in one step: with more, a row costs no less
 LONGEST_TURN_S = 0.004
 AT_CAPACITY_S = 30.0
 
@@ -153,9 +150,7 @@ class Batcher:
         self._at_capacity_until = -math.inf
         self._log = RateLimitedLogger("Hidden states")
         self._scheduled = False
-        self._calls: list[WaitingRows] = []  # longest waiting first
-        self._upcoming: list[Keys] = []  # what _sharing last saw and chose
-        self._shared: tuple[list[int], Keys] = [], Keys(())
+        self._calls = Calls()
         self._acquiring: set[asyncio.Task[None]] = set()
 
     def submit(
@@ -201,23 +196,20 @@ class Batcher:
             numbers: of the rows to step.
         """
         keys = rows.keys.take(numbers).in_namespace(self._namespace)
-        self._calls.append(WaitingRows(rows, outcomes, numbers, keys))
+        self._calls.add(rows, outcomes, numbers, keys)
         self._schedule()
 
     def enqueue(self, request: Request) -> None:
         """Queue one step behind those of the same state."""
-        if any(request.key in call.states for call in self._calls):
+        if self._calls.have(request.key):
             self._queue_calls()
         self._queue(request)
 
     def _queue_calls(self) -> None:
         """Queue the rows of the calls that wait, so that later requests do not overtake them."""
-        calls, self._calls = self._calls, []
-        for call in calls:
-            while not call.done():
-                keys, (rows, outcomes, numbers) = call.keys, call.take()
-                for number, key in zip(numbers, keys, strict=True):
-                    self._queue(rows.request(number, key, outcomes))
+        for (rows, outcomes, numbers), keys in self._calls.take_all():
+            for number, key in zip(numbers, keys, strict=True):
+                self._queue(rows.request(number, key, outcomes))
 
     def _queue(self, request: Request) -> None:
         if self._queues.add(request):
@@ -248,11 +240,9 @@ class Batcher:
 
     def _step_round(self) -> None:
         """Step the next rows of the calls that have waited longest."""
-        self._calls = [call for call in self._calls if not call.done()]
-        if not self._calls:
+        parts, keys = self._calls.take_round()
+        if not parts:
             return
-        calls, keys = self._sharing()
-        parts = [call.take() for call in calls]
         try:
             held = self._engine.select(keys)
             if held is None or self._may_differ(parts, held):
@@ -262,32 +252,6 @@ class Batcher:
         else:
             if parts:
                 self._step_or_fail(RowBatch(parts, held.keys), held)
-
-    def _sharing(self) -> tuple[list[WaitingRows], Keys]:
-        """Return the calls whose next rows share a step, as all of their states differ.
-
-        From round to round they mostly stay the same, so their keys are kept.
-        """
-        upcoming, n_rows = list[Keys](), 0
-        for call in self._calls:
-            n_rows += len(call.keys)
-            if upcoming and n_rows > MAX_SHARED:
-                break
-            upcoming.append(call.keys)
-        if upcoming != self._upcoming:
-            self._upcoming = upcoming
-            chosen, earlier = list[int](), set[Key]()
-            for at, call in enumerate(self._calls[: len(upcoming)]):
-                if earlier.isdisjoint(call.states):
-                    chosen.append(at)
-                earlier |= call.states
-            if len(chosen) == 1:
-                joined = upcoming[0]
-            else:
-                joined = Keys(chain.from_iterable(upcoming[at] for at in chosen))
-            self._shared = chosen, joined
-        chosen, joined = self._shared
-        return [self._calls[at] for at in chosen], joined
 
     def _may_differ(self, parts: Sequence[RowPart], held: HeldBatch) -> bool:
         """Return whether some row may have to wait, or needs no step."""

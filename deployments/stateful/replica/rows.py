@@ -285,43 +285,6 @@ def named_of(parts: Sequence[RowPart]) -> tuple[list[str | None], list[str]] | N
     return ids, fingerprints
 
 
-class WaitingRows:
-    """The rows of a call that are still to be stepped, round by round.
-
-    Args:
-        numbers: of the rows to step.
-        keys: of these rows, in the namespace of the model.
-
-    Attributes:
-        states: the keys, each once.
-    """
-
-    def __init__(
-        self, rows: Rows, outcomes: RowOutcomes, numbers: Sequence[int], keys: Keys
-    ) -> None:
-        self.states = keys.distinct
-        self._rows, self._outcomes, self._numbers = rows, outcomes, numbers
-        self._rounds = keys.rounds()
-        self._at = 0
-
-    def done(self) -> bool:
-        """Whether no round is left, or the caller has disconnected."""
-        return self._at == len(self._rounds) or self._outcomes.done()
-
-    @property
-    def keys(self) -> Keys:
-        """The keys of the next round."""
-        return self._rounds[self._at][1]
-
-    def take(self) -> RowPart:
-        """Take the next round."""
-        numbers, _ = self._rounds[self._at]
-        self._at += 1
-        if len(self._numbers) < len(self._rows.keys):
-            numbers = [self._numbers[row] for row in numbers]
-        return RowPart(self._rows, self._outcomes, numbers)
-
-
 class RowBatch:
     """Rows of different states, to be stepped together.
 

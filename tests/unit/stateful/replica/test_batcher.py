@@ -25,6 +25,7 @@ from deployments.stateful.protocol import (
 )
 from deployments.stateful.replica import batcher as module
 from deployments.stateful.replica.batcher import Batcher, SteppedBatch
+from deployments.stateful.replica.calls import MAX_SHARED
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_state import HeldBatch, HeldState
 from deployments.stateful.replica.held_states import HeldStates
@@ -447,7 +448,7 @@ async def test_calls_for_different_states_make_their_rounds_together():
 
 @simulated
 async def test_a_step_is_shared_up_to_its_size_and_a_long_call_has_several():
-    served, most = Served(), module.MAX_SHARED
+    served, most = Served(), MAX_SHARED
     keys = [Key(f"run-{n}", ENTITIES[0]) for n in range(LONGEST_ROUND + 2 + most)]
     for key in keys:
         await served.engine.fetch(key)
