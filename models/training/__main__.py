@@ -122,7 +122,9 @@ def run(options: argparse.Namespace) -> None:
     start = output / "start.th"
     if options.repeats is None:
         options.repeats = options.episodes
-    config = _read(Config, options)
+    config, imitation = _read(Config, options), _read(Imitation, options)
+    if not config.iterations and not imitation.imitation_rounds:
+        raise ValueError("iterations 0 is less than 1")
     traffic, network = traffic_of(options)
     if start.exists():
         check_start(network, start)
@@ -130,7 +132,6 @@ def run(options: argparse.Namespace) -> None:
         if isinstance(traffic, OneScenario):
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
-        imitation = _read(Imitation, options)
         first = output / "first.th" if imitation.imitation_rounds else start
         write_start(network, options.seed, first, options.start)
         if first != start:
