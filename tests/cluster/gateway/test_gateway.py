@@ -306,33 +306,34 @@ class TestFallbackByPlanBehindTheSafetyLayer:
         assert "shown is required" in answer.text
 
 
+@pytest.fixture(scope="class")
+def crossings(gateways: System) -> Iterator[System]:
+    network = "models/networks/greenwave/greenwave-crossings.json"
+    gateways.deploy(
+        application(
+            "inference-crossings",
+            "/crossings",
+            network=network,
+            agent_path=str(SHIPPED_POLICY),
+        ),
+        gateway(
+            "gateway-crossings",
+            "/crossings/api",
+            network=network,
+            inference_app="inference-crossings",
+            safety=True,
+            safety_max_pedestrian_wait_s=90,
+        ),
+    )
+    yield gateways
+    gateways.remove("inference-crossings", "gateway-crossings")
+
+
 class TestPedestrianCrossings:
     """The shipped network with crossings, and the shipped policy behind the safety layer."""
 
     STATION = "265580972"
     WALKS = frozenset(range(9, 15))  # places of its crossings in the lamps' states
-
-    @pytest.fixture(scope="class")
-    def crossings(self, gateways: System) -> Iterator[System]:
-        network = "models/networks/greenwave/greenwave-crossings.json"
-        gateways.deploy(
-            application(
-                "inference-crossings",
-                "/crossings",
-                network=network,
-                agent_path=str(SHIPPED_POLICY),
-            ),
-            gateway(
-                "gateway-crossings",
-                "/crossings/api",
-                network=network,
-                inference_app="inference-crossings",
-                safety=True,
-                safety_max_pedestrian_wait_s=90,
-            ),
-        )
-        yield gateways
-        gateways.remove("inference-crossings", "gateway-crossings")
 
     @pytest.fixture
     def ask(self, crossings, connect):
