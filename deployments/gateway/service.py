@@ -54,7 +54,7 @@ from models.networks.shipped import SHIPPED
 from models.signals.diagnosis import Fault
 
 ActionBody = dict[str, Any]
-"""An ActionResponse without what is None; to make the model takes as long as to render it."""
+"""The members of an ActionResponse that are set: the model would double the rendering time."""
 
 MAX_FALLBACKS = 50  # between two reports to the console
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")

@@ -90,7 +90,8 @@ class ItemReader:
             return None
         has_keys = key is not None or ids.count(None) < len(ids)
         if key is not None:
-            ids = [f"{key}.{row}" if id is None else id for row, id in zip(rows, ids, strict=True)]
+            numbered = zip(rows, ids, strict=True)
+            ids = [f"{key}.{row}" if each is None else each for row, each in numbered]
         if has_keys and not _are_keys(ids, junctions):
             return None
         return Rows(

@@ -282,7 +282,7 @@ class Instance:
             # Ended calls that the dashboard lists. Each takes 4 kB in the GCS, and a hundred end in
             # a minute: with Ray's default of 100,000 it would grow for hours.
             "RAY_task_events_max_num_task_in_gcs": "1000",
-            # What nobody reads: the times of each handler, hundreds of them in a second at rest,
+            # Unused metrics: the time of each handler, hundreds in a second at rest,
             # and the memory of the dashboard's processes, which Ray measures every 5 s.
             "RAY_event_stats": "0",
             "METRICS_RECORD_INTERVAL_S": "60",

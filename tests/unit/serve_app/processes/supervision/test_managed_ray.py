@@ -330,15 +330,21 @@ class GivingUpCluster(FakeCluster):
         return {"deployments": {}, "status": status, "message": "Traceback:\nOSError: too busy\n"}
 
 
-def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
-    ray, instance, releases, pauses, monkeypatch, caplog
-):
-    cluster = GivingUpCluster(flow=3)
+def giving_up(monkeypatch, releases, failures: int) -> GivingUpCluster:
+    """Put a cluster in Serve's place in which flow fails to start so often; the release has it."""
+    cluster = GivingUpCluster(flow=failures)
     monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
     monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
     monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
     monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
     releases.add(releases.stage(config()))
+    return cluster
+
+
+def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
+    ray, instance, releases, pauses, monkeypatch, caplog
+):
+    cluster = giving_up(monkeypatch, releases, failures=3)
     ray.start_or_adopt()
     cluster.after = lambda: kill_vital(instance, "raylet")
     ray.wait()
@@ -351,12 +357,7 @@ def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
 def test_what_another_deploy_may_restore_is_left_alone(
     ray, instance, releases, monkeypatch, caplog
 ):
-    cluster = GivingUpCluster(flow=9)
-    monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
-    monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
-    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
-    monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
-    releases.add(releases.stage(config()))
+    cluster = giving_up(monkeypatch, releases, failures=9)
     ray.start_or_adopt()
     refused = count()
 
