@@ -171,9 +171,6 @@ class Receipt(NamedTuple):
     step: int
     output: Output
 
-    def to_json(self) -> tuple[Any, ...]:
-        return (self.request_id, self.fingerprint, self.step, *self.output)
-
     @classmethod
     def from_json(cls, values: list[Any]) -> Receipt:
         request_id, fingerprint, step, *output = values

@@ -123,7 +123,7 @@ class RequestBatch:
             request.stepped = True
             if request.request_id is not None:
                 receipt = Receipt(request.request_id, request.fingerprint, step, output)
-                state.receipts.add(request.request_id, receipt)
+                state.receipts.add(receipt)
 
     def waiting(self) -> list[Response]:
         """Return what is to fail if no commit is confirmed in time."""

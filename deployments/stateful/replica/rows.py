@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from deployments.stateful.protocol import Key, Output
 from deployments.stateful.replica.held_state import HeldState
 from deployments.stateful.replica.queues import Request, StepResult, StepResults
-from deployments.stateful.replica.receipts import StepReceipts, note
+from deployments.stateful.replica.receipts import note
 from deployments.trace_context import CURRENT, Trace
 
 RowOutcome = StepResult | Exception
@@ -321,8 +321,8 @@ class RowBatch:
         """Note the receipts of the rows that have an idempotency key."""
         named = named_of(self._parts)
         if named is not None:
-            receipts = StepReceipts(*named, results.steps, results.outputs)
-            note((each.receipts for each in states), receipts)
+            caches = [each.receipts for each in states]
+            note(caches, *named, results.steps, results.outputs)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""

@@ -14,15 +14,11 @@ from deployments.stateful.protocol import (
     Version,
 )
 from deployments.stateful.replica.held_states import HeldStates, batch_of, commit_of
-from deployments.stateful.replica.receipts import ReceiptCache, StepReceipts, note
+from deployments.stateful.replica.receipts import ReceiptCache, note
 
 
 def receipt(n: int) -> Receipt:
     return Receipt(f"key-{n}", "print", n, (n,))
-
-
-def columns_of(*receipts: Receipt) -> StepReceipts:
-    return StepReceipts(*zip(*receipts, strict=True))
 
 
 def test_a_receipt_is_found_by_its_key_and_the_same_input():
@@ -37,7 +33,7 @@ def test_a_receipt_is_found_by_its_key_and_the_same_input():
 def test_the_newest_are_kept_in_the_order_of_their_steps():
     cache = ReceiptCache.of(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
-        note([cache], columns_of(receipt(n)))
+        note([cache], *zip(receipt(n), strict=True))
     assert cache.all() == tuple(receipt(n) for n in range(6, MAX_RECEIPTS + 6))
     assert cache.find("key-5", "print") is None
 
@@ -57,7 +53,7 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     assert state is not None
     batch = held.batch_of([state])
     held.advance(batch, state.state[None] + 1)
-    note([state.receipts], columns_of(receipt(2)))
+    note([state.receipts], *zip(receipt(2), strict=True))
     assert state.copy().receipts == (receipt(1), receipt(2)), "a claim has all"
     assert batch_of([state.copy()]).receipts == {key: state.copy().receipts}
     assert commit_of(batch).receipts == {key: (receipt(2),)}
@@ -65,9 +61,7 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     assert commit_of(batch).receipts == {}
 
 
-def test_a_receipt_that_was_sent_in_a_commit_keeps_no_other_of_its_batch():
-    cache = ReceiptCache()
-    note([cache], columns_of(*map(receipt, range(1, 100))))
-    assert cache.since(0) == (receipt(1),)
-    assert list(cache.values()) == [receipt(1)]
-    assert cache.find("key-1", "print") == receipt(1)
+def test_of_the_steps_of_a_batch_those_with_a_key_have_a_receipt():
+    caches = [ReceiptCache(), ReceiptCache()]
+    note(caches, ["key-1", None], ["print", ""], [1, 1], [(1,), (2,)])
+    assert [cache.all() for cache in caches] == [(receipt(1),), ()]
