@@ -21,7 +21,7 @@ import numpy as np
 
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
-from models.signals.safety import Limits, SafetyLayer, read_layers
+from models.signals.safety import Limits, SafetyLayer, Shown, read_layers
 from models.simulation.details import OPTIONS, Queues, read_details
 from models.simulation.loops import Loops
 from models.simulation.metrics import Metrics, read_trip_metrics
@@ -119,6 +119,15 @@ class Environment:
     def phases(self) -> dict[str, int]:
         """The phase of each junction; during a change the one to come."""
         return {name: signal.phase for name, signal in self._signals.items()}
+
+    @property
+    def shown(self) -> dict[str, Shown]:
+        """What each junction shows; of a scenario behind the safety layer."""
+        return {
+            name: signal.shown
+            for name, signal in self._signals.items()
+            if isinstance(signal, GuardedSignal)
+        }
 
     @property
     def choices(self) -> dict[str, bool]:

@@ -43,12 +43,20 @@ def add_demo(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
     command.add_argument("--run-id", help="simulation run at the service (default: a new one)")
     add_scenario(command, required=False)
+    command.add_argument(
+        "--safety",
+        action="store_true",
+        help="simulate the safety layer, and send what each junction shows, as a gateway with"
+        " `safety: true` asks",
+    )
     command.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
     command.set_defaults(run=partial(_demo, command))
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Exit if options contradict each other."""
+    if arguments.direct and arguments.safety:
+        parser.error("--safety is of the gateway: leave --direct out")
     if arguments.network is None:
         for name in CITY_ONLY:
             if getattr(arguments, name):
@@ -86,7 +94,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
     results: dict[str, Metrics] = {}
     results["policy"], interrupted = drive(
-        "policy", lambda environment: policy, stage, arguments.seed, stage.watch(client)
+        "policy", policy.follow, stage, arguments.seed, stage.watch(client)
     )
     if not interrupted:
         peer = stage.peer_in_words
@@ -102,7 +110,13 @@ def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remo
     if direct:
         return InferenceController(client, run_id, outages, stage.network)
     return GatewayController(
-        client, run_id, stage.instead, outages, stage.network, stage.instead_in_words
+        client,
+        run_id,
+        stage.instead,
+        outages,
+        stage.network,
+        stage.instead_in_words,
+        stage.scenario.guarded,
     )
 
 

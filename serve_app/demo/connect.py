@@ -67,8 +67,8 @@ def prepare(policy: Remote, url: str) -> None:
         policy.reset()
     except (InvalidRequestError, NotFoundError) as error:
         raise CommandError(
-            f"The service at {url} does not know this network's junctions: {error}. Name the"
-            " city's gateway with --url."
+            f"The service at {url} refuses a request for this network: {error}. Name the city's"
+            " gateway with --url, and add --safety if it has a safety layer."
         ) from error
     except UnauthorizedError as error:
         raise CommandError(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from greenwave.client import Client, Decision, GreenwaveError
+from greenwave.client import Client, Decision, GreenwaveError, Shown
 from models.networks.network import Junction, Network
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
 if TYPE_CHECKING:
     from models.simulation.controllers import Controller
+    from models.simulation.environment import Environment
 
 MAX_THREADS = 32
 
@@ -29,6 +30,7 @@ class GatewayController:
         run_id: simulation run of the hidden states.
         plan: decides while the policy is unavailable.
         instead: describes the plan.
+        safely: whether calls say what the junction shows, as a gateway with a safety layer asks.
 
     Attributes:
         latencies_s: of each answer, fallbacks included.
@@ -44,6 +46,7 @@ class GatewayController:
         outages: OutageLog,
         network: Network,
         instead: str,
+        safely: bool = False,
     ) -> None:
         self._client = client
         self._run = client.run(run_id)
@@ -51,6 +54,9 @@ class GatewayController:
         self.outages = outages
         self.instead = instead
         self.latencies_s: list[float] = []
+        self._safely = safely
+        self._shown: Mapping[str, Shown] = {}
+        self._environment: Environment | None = None
         self._junctions = network.junctions
         threads = min(MAX_THREADS, network.n_agents)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
@@ -74,10 +80,19 @@ class GatewayController:
             GreenwaveError: there is none.
         """
         junction = next(iter(self._junctions.values()))
-        self._run.act(junction.id, [0.0] * junction.obs_size)
+        shown = Shown(0, 0.0, [0.0] * junction.n_phases) if self._safely else None
+        self._run.act(junction.id, [0.0] * junction.obs_size, shown=shown)
+
+    def follow(self, environment: Environment) -> Self:
+        """Control the signals of this run."""
+        self._environment = environment
+        return self
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         actions = self._plan.act(observations)
+        if self._safely and self._environment is not None:
+            shown = self._environment.shown
+            self._shown = {junction_id: Shown(*each) for junction_id, each in shown.items()}
         answers = self._threads.map(self._ask, observations.items())
         without_policy, reason = 0, ""
         for junction_id, answer in zip(observations, answers, strict=True):
@@ -94,7 +109,8 @@ class GatewayController:
         junction_id, values = observation
         started = perf_counter()
         try:
-            decision = self._run.act(junction_id, values.tolist())
+            shown = self._shown.get(junction_id)
+            decision = self._run.act(junction_id, values.tolist(), shown=shown)
         except GreenwaveError as error:
             return f"{type(error).__name__}: {error}"
         self.latencies_s.append(perf_counter() - started)

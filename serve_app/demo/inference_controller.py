@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
+from typing import TYPE_CHECKING, Self
 
 from greenwave.client import Client, FailedPrediction, GreenwaveError, Prediction, Timeouts
 from greenwave.client.inputs import MAX_ITEMS
 from models.networks.network import Junction, Network
 from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
+
+if TYPE_CHECKING:
+    from models.simulation.environment import Environment
 
 # longer than any healthy answer, shorter than a decision
 INFERENCE_TIMEOUTS = Timeouts(attempt_s=2.0, total_s=2.0)
@@ -58,6 +62,10 @@ class InferenceController:
         """
         junction = next(iter(self._junctions.values()))
         self._run.predict(junction.id, [0.0] * junction.obs_size)
+
+    def follow(self, environment: Environment) -> Self:
+        """Control the signals of this run."""
+        return self
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
         items = [(junction_id, values.tolist()) for junction_id, values in observations.items()]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from greenwave.client import Client
+from models.evaluation.checks import check_safety
 from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 from models.networks.shipped import SHIPPED
@@ -77,13 +78,17 @@ def stage_of(options: argparse.Namespace) -> Stage:
     """
     if options.network is None:
         begin_s = MORNING_RUSH_S if options.begin is None else options.begin
-        return shipped(shipped_demand(begin_s, options.seconds or SECONDS), options.counts)
-    return city(scenario_of(options))
+        demand = shipped_demand(begin_s, options.seconds or SECONDS)
+        return shipped(demand, options.counts, options.safety)
+    scenario = replace(scenario_of(options), guarded=options.safety)
+    if options.safety:
+        check_safety(scenario)
+    return city(scenario)
 
 
-def shipped(demand: DailyDemand, counts: Counts = "standing") -> Stage:
+def shipped(demand: DailyDemand, counts: Counts = "standing", guarded: bool = False) -> Stage:
     """Return the shipped network; the flow of its junctions is forecast while the policy drives."""
-    scenario = replace(shipped_scenario(demand), counts=counts)
+    scenario = replace(shipped_scenario(demand), counts=counts, guarded=guarded)
     return Stage(
         scenario,
         SHIPPED,

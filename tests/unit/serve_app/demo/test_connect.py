@@ -82,6 +82,6 @@ def test_a_service_of_another_network_is_named_before_the_run():
         return answer(body=HEALTHY)
 
     with pytest.raises(
-        CommandError, match=r"does not know this network's .*Unknown junction 'pier'"
+        CommandError, match=r"refuses a request for this network: .*Unknown junction 'pier'"
     ):
         prepare_with(handler)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import types
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
 from greenwave.client.core.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS, SHIPPED
+from models.signals.safety import Shown
 from models.simulation.observation import Observation
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
@@ -63,9 +66,10 @@ class Plan:
         return dict.fromkeys(observations, 0)
 
 
-def make_controller(gateway: FakeGateway) -> GatewayController:
+def make_controller(gateway: FakeGateway, safely: bool = False) -> GatewayController:
     client = Client("http://gateway", "ann", "secret", exchange=gateway)
-    return GatewayController(client, "run-1", Plan(), OutageLog(0, 5), SHIPPED, "by the plan")
+    outages = OutageLog(0, 5)
+    return GatewayController(client, "run-1", Plan(), outages, SHIPPED, "by the plan", safely)
 
 
 def observe() -> dict[str, Observation]:
@@ -90,6 +94,22 @@ def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
     }
     assert controller.outages.decisions == 0
     assert len(controller.latencies_s) == 5
+
+
+def test_a_gateway_with_a_safety_layer_is_told_what_each_junction_shows():
+    gateway = FakeGateway()
+    controller = make_controller(gateway, safely=True)
+    controller.probe()
+    environment: Any = types.SimpleNamespace(
+        shown={id: Shown(1, 7.0, [9.0] * each.n_phases) for id, each in JUNCTIONS.items()}
+    )
+    controller.follow(environment).act(observe())
+    asked = [each for each in gateway.requests if each.url.endswith("/action")]
+    probed, *decided = [json.loads(each.body or b"")["shown"] for each in asked]
+    assert (probed["phase"], probed["greenSeconds"]) == (0, 0.0)
+    assert [(each["phase"], each["greenSeconds"]) for each in decided] == [(1, 7.0)] * 5
+    reds = sorted(len(each["redSeconds"]) for each in decided)
+    assert reds == sorted(junction.n_phases for junction in JUNCTIONS.values())
 
 
 def test_a_fallback_leaves_its_junction_to_the_plan():

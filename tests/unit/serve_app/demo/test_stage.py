@@ -27,6 +27,8 @@ def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
     assert (early.scenario.begin_s, early.scenario.n_decisions) == (21_600, 120)
     everything = stage_of(parser_of("demo").parse_args(["demo", "--counts", "all"]))
     assert (stage.scenario.counts, everything.scenario.counts) == ("standing", "all")
+    behind = stage_of(parser_of("demo").parse_args(["demo", "--safety"]))
+    assert (stage.scenario.guarded, behind.scenario.guarded) == (False, True)
 
 
 @pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])
