@@ -22,6 +22,7 @@ from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
 from load_tests.harness.wrk import WrkError, wrk_command
+from serve_app.cli.foreground import exit_on_sigterm
 from serve_app.errors import DeployError, InstanceError
 
 MODULES = {
@@ -138,4 +139,5 @@ def _read_sizes(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
+    exit_on_sigterm()  # otherwise the systems that it has started would stay
     sys.exit(main(sys.argv[1:]))

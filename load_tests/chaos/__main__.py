@@ -41,6 +41,7 @@ from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System, make_instance
 from load_tests.harness.system_under_test import system_under_test
+from serve_app.cli.foreground import exit_on_sigterm
 
 SERVICES = """Kills the parts of a whole system one by one, and changes its version, well and badly,
 under the load of clients of every service.
@@ -256,4 +257,5 @@ def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
 
 
 if __name__ == "__main__":
+    exit_on_sigterm()  # otherwise the systems that it has started would stay
     sys.exit(main(sys.argv[1:]))
