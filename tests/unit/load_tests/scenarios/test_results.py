@@ -105,9 +105,11 @@ RESPONSES = [
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
 async def test_wrk_logs_the_outcome_and_the_time_of_each_request():
     responses = cycle(RESPONSES)
+    answering: set[asyncio.Task[None] | None] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError):
+        answering.add(asyncio.current_task())
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 await reader.readexactly(length)
@@ -116,12 +118,15 @@ async def test_wrk_logs_the_outcome_and_the_time_of_each_request():
                 await asyncio.sleep(0.01)
                 writer.write(response)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/predict_action"
         command = wrk_command(url, 1, 1, ("predict", "log=1"))
         wrk = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         output, _ = await wrk.communicate()
+        await asyncio.gather(*filter(None, answering))
     log = list(read_log(output.decode().splitlines(keepends=True)))
     outcomes = [outcome for _, outcome in log]
     refused = Reply(503, {"x-error-code": "overloaded", "retry-after": "1"}, b"")
