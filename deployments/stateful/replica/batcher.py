@@ -46,7 +46,6 @@ from deployments.stateful.replica.rows import (
     RowPart,
     RowResponse,
     Rows,
-    named_of,
 )
 from deployments.stateful.replica.slab import Array
 from deployments.trace_context import CURRENT, Trace, traces_of
@@ -243,23 +242,25 @@ class Batcher:
         parts, keys = self._calls.take_round()
         if not parts:
             return
+        batch = RowBatch(parts, keys)
         try:
             held = self._engine.select(keys)
-            if held is None or self._may_differ(parts, held):
+            if held is None or self._may_differ(batch, held):
                 parts, held = self._admit(parts, keys)
+                batch = RowBatch(parts, held.keys)
         except Exception as error:  # a defect; no request may hang because of it
-            RowBatch(parts, keys).fail(None, error)
+            batch.fail(None, error)
         else:
             if parts:
-                self._step_or_fail(RowBatch(parts, held.keys), held)
+                self._step_or_fail(batch, held)
 
-    def _may_differ(self, parts: Sequence[RowPart], held: HeldBatch) -> bool:
+    def _may_differ(self, batch: RowBatch, held: HeldBatch) -> bool:
         """Return whether some row may have to wait, or needs no step."""
         if self._queues.has_any and any(map(self._queues.has, held.by_key)):
             return True
-        if any(part.rows.continues for part in parts) and not held.steps.all():
+        if batch.continues and not held.steps.all():
             return True
-        named = named_of(parts)
+        named = batch.named
         return named is not None and any(map(contains, held.receipts, named[0]))
 
     def _admit(

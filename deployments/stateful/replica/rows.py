@@ -272,19 +272,6 @@ class RowPart(NamedTuple):
     numbers: Sequence[int]
 
 
-def named_of(parts: Sequence[RowPart]) -> tuple[list[str | None], list[str]] | None:
-    """Return the idempotency keys of rows, and the digests of their inputs; None without keys."""
-    if all(part.rows.request_ids is None for part in parts):
-        return None
-    ids: list[str | None] = []
-    fingerprints: list[str] = []
-    for part in parts:
-        some, digests = part.rows.named(part.numbers)
-        ids += some
-        fingerprints += digests
-    return ids, fingerprints
-
-
 class RowBatch:
     """Rows of different states, to be stepped together.
 
@@ -306,6 +293,24 @@ class RowBatch:
     def traces(self) -> list[Trace | None]:
         return [part.rows.trace for part in self._parts]
 
+    @property
+    def continues(self) -> bool:
+        """Whether some step fails unless its state has made one before."""
+        return any(part.rows.continues for part in self._parts)
+
+    @cached_property
+    def named(self) -> tuple[list[str | None], list[str]] | None:
+        """The idempotency keys, and the digests of their inputs; None if no row has a key."""
+        if all(part.rows.request_ids is None for part in self._parts):
+            return None
+        ids: list[str | None] = []
+        fingerprints: list[str] = []
+        for part in self._parts:
+            some, digests = part.rows.named(part.numbers)
+            ids += some
+            fingerprints += digests
+        return ids, fingerprints
+
     def take(self, rows: Sequence[int]) -> RowBatch:
         parts = [
             RowPart(part.rows, part.outcomes, [part.numbers[row - at] for row in some])
@@ -319,10 +324,9 @@ class RowBatch:
 
     def note(self, states: Iterable[HeldState], results: StepResults) -> None:
         """Note the receipts of the rows that have an idempotency key."""
-        named = named_of(self._parts)
-        if named is not None:
+        if self.named is not None:
             caches = [each.receipts for each in states]
-            note(caches, *named, results.steps, results.outputs)
+            note(caches, *self.named, results.steps, results.outputs)
 
     def waiting(self) -> list[RowOutcomes]:
         """Return what is to fail if no commit is confirmed in time."""
