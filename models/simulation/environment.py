@@ -121,6 +121,11 @@ class Environment:
         return {name: signal.phase for name, signal in self._signals.items()}
 
     @property
+    def reds_s(self) -> dict[str, Sequence[float]]:
+        """How long each junction's phases have not been green; see :class:`Signal`."""
+        return {name: signal.reds_s for name, signal in self._signals.items()}
+
+    @property
     def choices(self) -> dict[str, bool]:
         """Whether each junction's next action makes a difference to its phase."""
         return {name: signal.has_choice for name, signal in self._signals.items()}

@@ -25,6 +25,10 @@ class Signal(Protocol):
         """How long the phase has been green; negative during a change, in how long it will be."""
 
     @property
+    def reds_s(self) -> Sequence[float]:
+        """By phase, how long it has not been green; 0 for one that is."""
+
+    @property
     def may_change(self) -> bool:
         """Whether the phase has been green for the minimum green time."""
 
@@ -66,6 +70,7 @@ class TimedSignal:
         self._leaving = 0
         self._left_s = 0  # of the change
         self._green_s = 0
+        self._reds_s = [0] * len(self._phases)
         self.phase = 0
 
     @property
@@ -80,6 +85,10 @@ class TimedSignal:
     def has_choice(self) -> bool:
         return self.may_change
 
+    @property
+    def reds_s(self) -> Sequence[float]:
+        return tuple(self._reds_s)
+
     def request(self, phase: int) -> None:
         if not 0 <= phase < len(self._phases):
             raise ValueError(f"phase {phase} is not one of the {len(self._phases)} phases")
@@ -91,6 +100,9 @@ class TimedSignal:
         self._left_s, self._green_s = self._yellow_s + self._all_red_s, 0
 
     def advance(self) -> str:
+        for phase in range(len(self._phases)):
+            is_green = phase == self.phase and self._left_s == 0
+            self._reds_s[phase] = 0 if is_green else self._reds_s[phase] + 1
         if self._left_s == 0:
             self._green_s += 1
             return self._phases[self.phase]
@@ -123,6 +135,10 @@ class GuardedSignal:
     def has_choice(self) -> bool:
         phases = range(len(self._layer.phases))
         return len({self._layer.decide(self.shown, each).phase for each in phases}) > 1
+
+    @property
+    def reds_s(self) -> Sequence[float]:
+        return tuple(self._red_s)
 
     @property
     def shown(self) -> Shown:
