@@ -15,7 +15,7 @@ POLICY_RUN := --output reports/policy/mappo --iterations 60 --episodes 24 --repe
 	--gamma 0.995 --actor-rate 1.2e-3 --average-decay 0.9 --validate-every 10
 # Settings of the policy for the safety layer.
 SAFE_POLICY_RUN := --output reports/policy/safe --safety --counts all --start models/weights/agent.th --iterations 0 \
-	--imitation-rounds 5 --imitation-episodes 8 --levels 0.2,0.3,0.3,0.2
+	--imitation-rounds 6 --imitation-episodes 8 --levels 0.15,0.25,0.35,0.25
 
 define CHECK_PYTHON
 import sys
@@ -147,7 +147,7 @@ train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committe
 train-policy: $(VENV)/.sim  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
 	@$(BIN)/python -m models.training $(POLICY_RUN) $(ARGS)
 
-train-safe-policy: $(VENV)/.sim  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 40 simulated hours)
+train-safe-policy: $(VENV)/.sim  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
 	@$(BIN)/python -m models.training $(SAFE_POLICY_RUN) $(ARGS)
 
 evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)

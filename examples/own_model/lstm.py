@@ -2,9 +2,10 @@
 
 import os
 from functools import partial
+from typing import Annotated
 
 import numpy as np
-from fastapi import FastAPI
+from fastapi import FastAPI, Header
 from ray import serve
 
 from deployments.stateful.options import StateOptions
@@ -14,6 +15,7 @@ from deployments.stateful.replica.batcher import Batcher
 from deployments.store import open_store
 
 LAYERS, INPUTS, WIDTH = 2, 8, 8
+IdempotencyKey = Annotated[str | None, Header(max_length=100)]
 api = FastAPI()
 
 
@@ -48,8 +50,10 @@ class Service:
         await self.engine.start()
 
     @api.post("/step/{run}/{entity}")
-    async def step(self, run: str, entity: str, inputs: list[float]) -> dict:
-        result = await self.batcher.submit(Key(run, entity), inputs)
+    async def step(
+        self, run: str, entity: str, inputs: list[float], idempotency_key: IdempotencyKey = None
+    ) -> dict:
+        result = await self.batcher.submit(Key(run, entity), inputs, request_id=idempotency_key)
         return {"output": result.output, "step": result.step}
 
     def check_health(self) -> None:

@@ -122,12 +122,8 @@ class Environment:
 
     @property
     def shown(self) -> dict[str, Shown]:
-        """What each junction shows; of a scenario behind the safety layer."""
-        return {
-            name: signal.shown
-            for name, signal in self._signals.items()
-            if isinstance(signal, GuardedSignal)
-        }
+        """What each junction shows."""
+        return {name: signal.shown for name, signal in self._signals.items()}
 
     @property
     def choices(self) -> dict[str, bool]:

@@ -118,7 +118,7 @@ class Scenario:
             raise InvalidScenarioError("Decisions take a second at least, and no time is negative.")
         if not 0 <= self.bus_weight <= 1000:
             raise InvalidScenarioError("A bus counts as 0 to 1000 vehicles.")
-        if self.yellow_s + self.all_red_s >= self.decision_s:
+        if not self.guarded and self.yellow_s + self.all_red_s >= self.decision_s:
             raise InvalidScenarioError(
                 f"Yellow and all-red, {self.yellow_s} + {self.all_red_s} s, must be shorter than a"
                 f" decision, {self.decision_s} s."

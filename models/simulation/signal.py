@@ -25,6 +25,9 @@ class Signal(Protocol):
         """How long the phase has been green; negative during a change, in how long it will be."""
 
     @property
+    def shown(self) -> Shown: ...
+
+    @property
     def may_change(self) -> bool:
         """Whether the phase has been green for the minimum green time."""
 
@@ -66,6 +69,7 @@ class TimedSignal:
         self._leaving = 0
         self._left_s = 0  # of the change
         self._green_s = 0
+        self._red_s = [0] * len(self._phases)
         self.phase = 0
 
     @property
@@ -80,6 +84,10 @@ class TimedSignal:
     def has_choice(self) -> bool:
         return self.may_change
 
+    @property
+    def shown(self) -> Shown:
+        return Shown(self.phase, self.green_s, tuple(self._red_s))
+
     def request(self, phase: int) -> None:
         if not 0 <= phase < len(self._phases):
             raise ValueError(f"phase {phase} is not one of the {len(self._phases)} phases")
@@ -91,6 +99,9 @@ class TimedSignal:
         self._left_s, self._green_s = self._yellow_s + self._all_red_s, 0
 
     def advance(self) -> str:
+        for phase in range(len(self._phases)):
+            is_green = phase == self.phase and self._left_s == 0
+            self._red_s[phase] = 0 if is_green else self._red_s[phase] + 1
         if self._left_s == 0:
             self._green_s += 1
             return self._phases[self.phase]
@@ -127,7 +138,7 @@ class GuardedSignal:
     @property
     def shown(self) -> Shown:
         coming_s = self._change[-1].after_s - self._changing_s if self._change else 0
-        return Shown(self.phase, self._green_s - coming_s, self._red_s)
+        return Shown(self.phase, self._green_s - coming_s, tuple(self._red_s))
 
     def request(self, phase: int) -> None:
         """Ask for a green phase; the layer may choose another one, at every request."""

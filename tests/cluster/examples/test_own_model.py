@@ -61,15 +61,16 @@ class Clients:
     async def _post(
         self, client: httpx.AsyncClient, url: str, inputs: list[float]
     ) -> httpx.Response:
-        """Repeat a request that no step can have been made for."""
+        """Repeat a request until it is answered; its key keeps it from making two steps."""
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
         deadline = time.monotonic() + 30
         while True:
             try:
-                answer = await client.post(url, json=inputs)
+                answer = await client.post(url, json=inputs, headers=headers)
                 if answer.status_code == 200:
                     return answer
                 failure = f"{answer.status_code}: {answer.text}"
-            except httpx.ConnectError as error:
+            except httpx.TransportError as error:
                 failure = repr(error)
             assert time.monotonic() < deadline, failure
             await asyncio.sleep(0.1)

@@ -91,3 +91,9 @@ def test_a_scenario_that_cannot_be_is_refused(changed, sentence):
     scenario = Scenario(network, NET_FILE, RouteFiles((NET_FILE,)), 0, 3600)
     with pytest.raises(InvalidScenarioError, match=sentence):
         replace(scenario, **changed)
+
+
+def test_behind_the_safety_layer_a_change_may_take_longer_than_a_decision():
+    network, _ = import_network(NET_FILE)
+    scenario = Scenario(network, NET_FILE, RouteFiles((NET_FILE,)), 0, 3600, guarded=True)
+    assert replace(scenario, decision_s=2).n_decisions == 1800

@@ -48,6 +48,18 @@ def test_green_is_counted_from_its_beginning_and_in_a_change_until_then() -> Non
         assert signal.green_s == 2
 
 
+def test_reds_are_counted_from_the_end_of_green_to_the_next_one() -> None:
+    guarded = GuardedSignal(LAYER, NO_CONFLICTS)
+    for signal, change_s in ((timed(all_red_s=1, min_green_s=0), 4), (guarded, 5)):
+        advance(signal, 20)
+        assert tuple(signal.shown.red_s) == (0, 20)
+        signal.request(1)
+        advance(signal, change_s)
+        assert tuple(signal.shown.red_s) == (change_s, 20 + change_s)
+        advance(signal, 2)
+        assert tuple(signal.shown.red_s) == (change_s + 2, 0)
+
+
 def test_what_stays_green_and_what_may_turn_on_red_see_no_wrong_yellow() -> None:
     signal = timed("GGGr", "Gsrg", yellow_s=1, min_green_s=0)
     signal.request(1)
@@ -119,7 +131,7 @@ def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both() -> None:
     signal.request(1)
     assert (signal.phase, signal.may_change, signal.shown.green_s) == (1, False, -5)
     assert advance(signal, 6) == ["yr"] * 3 + ["rr"] * 2 + ["rG"]
-    assert signal.shown == (1, 1, [6, 0])
+    assert signal.shown == (1, 1, (6, 0))
     assert not signal.may_change
     advance(signal, 4)
     assert signal.may_change

@@ -10,8 +10,16 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.form import JunctionEntry
+from models.networks.shipped import SHIPPED
+from models.signals.safety import Limits, SafetyLayer, Shown, read_layers
 from models.training.imitation import planner
-from models.training.imitation.planner import HORIZON, _JunctionPlanner, _leaving
+from models.training.imitation.planner import (
+    HORIZON_S,
+    OVERRIDDEN_COST,
+    _JunctionPlanner,
+    _leaving,
+    _MaximumRed,
+)
 
 DECISION_S = 5
 LENGTH_M = 200.0
@@ -36,6 +44,8 @@ def planned(monkeypatch):
         east: list[tuple[float, float]],
         may_change: bool = True,
         change_s: float = 5,
+        maximum_red: _MaximumRed | None = None,
+        reds_s: tuple[float, float] = (0, 0),
     ) -> SimpleNamespace:
         on_lanes = dict(zip(LANES, (north, east), strict=True))
         vehicles = {
@@ -53,8 +63,9 @@ def planned(monkeypatch):
         )
         monkeypatch.setattr(planner, "libsumo", SimpleNamespace(lane=lane, vehicle=vehicle))
         changes_s = change_s * (1 - np.eye(2))
-        junction = _JunctionPlanner(JUNCTION, changes_s, np.full(2, 5.0), DECISION_S)
-        costs = junction.plan(np.array([1, 0, may_change, 0, 0], np.float32))
+        times = changes_s, np.full(2, 5.0), DECISION_S
+        junction = _JunctionPlanner(JUNCTION, *times, maximum_red)
+        costs = junction.plan(np.array([1, 0, may_change, 0, 0], np.float32), reds_s)
         return SimpleNamespace(junction=junction, costs=costs)
 
     return plan
@@ -90,7 +101,7 @@ def test_vehicles_arrive_when_they_reach_the_stop_line_and_those_that_stand_at_o
     arrivals = made.junction._arrivals()
     seen = arrivals[:3]  # later ones may be such as are not on the lane yet
     np.testing.assert_array_equal(seen, [[0, 2], [0, 0], [1, 0]])
-    assert arrivals.shape == (HORIZON, 2)
+    assert arrivals.shape == (HORIZON_S / DECISION_S, 2)
     assert 0 < arrivals[-1, 0] < 1
 
 
@@ -100,3 +111,29 @@ def test_a_change_takes_green_and_the_first_seconds_after_it():
     np.testing.assert_allclose(leaving[0, 0], [[2.5, 0]] * 3)
     # half a vehicle in yellow; green after 5 s, of which the first vehicle needs 2 s
     np.testing.assert_allclose(leaving[0, 1], [[0.5, 0], [0, 1.5], [0, 2.5]])
+
+
+def test_a_phase_that_the_layer_would_force_gets_green_in_time(planned):
+    layer = SafetyLayer(("Gr", "rG"), ((None, 5), (5, None)), Limits(max_red_s=60))
+    rule = _MaximumRed(layer)
+    for waited_s, phase in ((30, 0), (55, 1)):
+        costs = planned(queue_of(9), [], maximum_red=rule, reds_s=(0, waited_s)).costs
+        assert costs.argmin() == phase
+    assert costs[0] > OVERRIDDEN_COST
+
+
+@pytest.mark.parametrize("junction", SHIPPED.ids)
+def test_the_maximum_red_is_that_of_the_layer(junction):
+    layer = read_layers(Limits(), SHIPPED)[junction]
+    rule, n_phases = _MaximumRed(layer), len(layer.phases)
+    rng = np.random.default_rng(1)
+    forced = []
+    for _ in range(500):
+        shown, asked = rng.integers(n_phases, size=2)
+        reds_s = rng.uniform(60, 125, n_phases)
+        reds_s[shown] = 0
+        made = layer.decide(Shown(int(shown), 20.0, tuple(reds_s)), int(asked))
+        replaces = rule.replaces(reds_s, shown, asked)  # also where it forces what is asked for
+        assert replaces if made.rule == "maximum_red" else replaces or made.phase == asked
+        forced.append(made.rule == "maximum_red")
+    assert 0.05 < np.mean(forced) < 0.95
