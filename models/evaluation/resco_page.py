@@ -92,7 +92,7 @@ def _lines(results: Sequence[Result], picture: str) -> Iterator[str]:
         shown = [each for each in controllers if is_first or each in SHOWN]
         columns = [*(["seeds"] if is_first else []), *shown, "published"]
         yield from ("", f"## {title}", "", _row(["map", *columns]))
-        yield _row(["---", *["---:"] * len(columns)])
+        yield f"|---{'|---:' * len(columns)}|"
         for name in maps:
             seeds = [_seeds(results, name)] if is_first else []
             cells = [_shown(results, name, each, measure) for each in shown]
