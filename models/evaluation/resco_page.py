@@ -33,15 +33,15 @@ LEARNERS = "IDQN", "IPPO", "MPLight", "FMA2C"
 SHOWN = "max pressure", "greedy", "pressure within 100 m", "trained"
 HEAD = """# Controllers on RESCO's scenarios
 
-`make resco RESCO=folder` makes this page: classic controllers and trained ones, on eight public
-scenarios, an hour of traffic each, in one SUMO and under the benchmark's rules: a decision every
+`make resco RESCO=folder` makes this page: classic and trained controllers on eight public
+scenarios, an hour of traffic each, in one SUMO, under the benchmark's rules: a decision every
 10 s with 3 s of yellow where the phase changes, on arterial4x4 every 5 s with 2 s; no teleporting.
 The scenarios are those of <https://github.com/Pi-Star-Lab/RESCO> (`resco_benchmark/environments`),
 grid4x4 and arterial4x4 with the first of their route files. Their licences (CC BY-NC-SA, GPL-3.0)
 keep them out of this repository.
 
-Intervals are Student's, 95 %, over the seeds; where one is as wide as its mean, some seeds ended in
-a permanent jam. The column *seeds* has the most that a controller of the map ran.
+Intervals are Student's, 95 %, over the seeds (the column has the most that a controller ran);
+where one is as wide as its mean, some seeds ended in a permanent jam.
 
 - *fixed time*: the nets' own programs. *Webster*: their phases, with cycle and splits for the
   movements' flows of one run, with a separate seed.
@@ -56,21 +56,20 @@ a permanent jam. The column *seeds* has the most that a controller of the map ra
 - *SB3 PPO*: [maskable PPO](../examples/stable_baselines3/README.md) of Stable-Baselines3 with
   RESCO's reward and the same observations, from random weights on.
 
-Greedy and max pressure jam in some seeds of cologne1 and cologne3: after a phase whose left turns
-give way, 3 s of yellow without all-red leave both roads' left turns inside the junction in each
-other's way. On ingolstadt21 every classic controller but Webster's jams in some seeds
-([why](training.md#where-a-city-jams)).
+Jams on cologne1 and cologne3: after a phase whose left turns give way, 3 s of yellow without
+all-red leave both roads' left turns in each other's way. On ingolstadt21 every classic controller
+but Webster's jams in some seeds ([why](training.md#where-a-city-jams)).
 
 *published* is the best of four learners (IDQN, IPPO, MPLight, FMA2C; [all published
 figures](../models/evaluation/resco_published.py)): the best episode of its mean curve, with SUMO
-1.9 and, on the first two maps, other routes in each episode. That is context, and no comparison
-under the same conditions. The definitions are those of RESCO's code:
+1.9 and, on the first two maps, other routes in each episode: context, and no comparison under the
+same conditions. The definitions are those of RESCO's code:
 
 - **Delay**: time loss and wait to depart, mean over all vehicles; one that never departed waits
   until the end. In brackets, where it differs: without those that never departed but were planned
   before the last departure, which RESCO leaves out.
-- **Trip time** and **waiting**: of the vehicles that departed, without the wait to depart. Cells
-  with a star are of earlier runs and include it.
+- **Trip time** and **waiting**: of the vehicles that departed, without the wait to depart, which
+  cells with a star (earlier runs) include.
 - **Queue**: vehicles within 200 m that stand or have stood there, mean over decisions, divided by
   the number of signals plus one.
 """
@@ -93,7 +92,7 @@ def _lines(results: Sequence[Result], picture: str) -> Iterator[str]:
         shown = [each for each in controllers if is_first or each in SHOWN]
         columns = [*(["seeds"] if is_first else []), *shown, "published"]
         yield from ("", f"## {title}", "", _row(["map", *columns]))
-        yield _row(["---", *["---:"] * len(columns)])
+        yield f"|---{'|---:' * len(columns)}|"
         for name in maps:
             seeds = [_seeds(results, name)] if is_first else []
             cells = [_shown(results, name, each, measure) for each in shown]

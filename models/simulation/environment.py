@@ -35,6 +35,7 @@ _BROKEN_SEED = 11  # apart from other draws of the same seed
 STANDS_MPS = 0.1  # SUMO's bound of standing
 TRIPS, STATISTICS, ROUTES = "trips.xml", "statistics.xml", "driven.xml"
 BUS = "bus"  # SUMO's class
+WAITING_MEMORY_S = 86_400  # of vehicles' accumulated waiting; SUMO's default is 100 s
 CALL_S = 10.0  # of waiting that make a pedestrian count as one more
 
 Observations = dict[str, Observation]
@@ -355,6 +356,7 @@ def sumo_command(
         f"--begin={scenario.begin_s}",
         f"--end={scenario.end_s}",
         "--time-to-teleport=-1",
+        f"--waiting-time-memory={WAITING_MEMORY_S}",
         *(f"--{name}={path}" for name, path in outputs.items()),
         "--output-prefix=",
         "--tripinfo-output.write-unfinished",

@@ -30,6 +30,7 @@ class Signals:
         team_share: weight of the other junctions' rewards in each junction's own.
         pedestrian_weight: of the pedestrians who wait at a junction's crossings, as
             :meth:`Environment.pedestrian_calls` counts them, beside its delayed vehicles.
+        standing_weight: with ``time_loss``, further seconds that each second of standing counts as.
     """
 
     def __init__(
@@ -38,19 +39,22 @@ class Signals:
         reward: Reward,
         team_share: float,
         pedestrian_weight: float = 1.0,
+        standing_weight: float = 0.0,
     ) -> None:
         self.scenario = scenario
         self.network = network_of(scenario.network)
         self._reward = reward
         self._team_share = team_share
         self._pedestrian_weight = pedestrian_weight
+        self._standing_weight = standing_weight
         self._environment = Environment(scenario)
         self._junctions = sorted(scenario.network.junctions, key=lambda each: each.agent_index)
 
     def reset(self, seed: int) -> Observations:
         self._observations = self._environment.reset(seed)
         edges = agents_of_edges(self.scenario.net, self.scenario.network)
-        self._delays = Delays(edges, self.network.n_agents, self.scenario.bus_weight)
+        weights = self.scenario.bus_weight, self._standing_weight
+        self._delays = Delays(edges, self.network.n_agents, *weights)
         self._pending = np.zeros(self.network.n_agents)
         self._waiting = np.zeros(self.network.n_agents)
         return self._observations

@@ -229,6 +229,21 @@ def test_rewards_add_up_to_the_delay_that_is_judged(scenario):
 FIVE_MINUTES = shipped_scenario(shipped_demand(MORNING_RUSH_S, 300))
 
 
+def test_the_standing_weight_adds_the_waiting_that_is_judged():
+    totals, metrics = [], []
+    for weight in (0.0, 2.0):
+        signals = Signals(FIVE_MINUTES, "time_loss", 0.0, standing_weight=weight)
+        signals.reset(1)
+        rewards = np.array([signals.step({})[1] for _ in range(60)])
+        totals.append(-5 * rewards.sum())
+        metrics.append(signals.metrics())
+        signals.close()
+    assert metrics[0] == metrics[1]
+    waited_s = metrics[1].departed.waiting_s * metrics[1].departed.number
+    assert waited_s > 1000
+    assert totals[1] - totals[0] == pytest.approx(2 * waited_s, rel=0.05)
+
+
 def rewards_of(reward: Reward, team_share: float, steps: int) -> tuple[Signals, np.ndarray]:
     """Keep all first phases; returns the open signals and the rewards (steps, agents)."""
     signals = Signals(FIVE_MINUTES, reward, team_share)

@@ -45,6 +45,10 @@ class Config:
         "delayed vehicles that a waiting pedestrian counts as; and as many more per ten seconds of "
         "waiting",
     ] = 1.0
+    standing_weight: Annotated[
+        float,
+        "with time_loss, further seconds that each second of standing counts as, for less waiting",
+    ] = 0.0
     gamma: Annotated[
         float,
         "discount per decision; of the shipped policy 0.995: with 3 minutes of foresight it wasted "
@@ -104,6 +108,8 @@ class Config:
             raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
         if not 0 <= self.pedestrian_weight < float("inf"):
             raise ValueError(f"pedestrian_weight {self.pedestrian_weight} is not 0 or more")
+        if not 0 <= self.standing_weight < float("inf"):
+            raise ValueError(f"standing_weight {self.standing_weight} is not 0 or more")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} is not above 0 and finite")
         if self.rate_factor < 1:

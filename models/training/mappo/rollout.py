@@ -93,7 +93,8 @@ def drive_episode(traffic: Traffic, config: Config, policy: RecurrentPolicy, tas
     network = traffic.network
     junctions = network.junctions
     layout, avail_actions = InputLayout(network), avail_actions_of(network)
-    signals = Signals(task.scenario, config.reward, config.team_share, config.pedestrian_weight)
+    weights = config.team_share, config.pedestrian_weight, config.standing_weight
+    signals = Signals(task.scenario, config.reward, *weights)
     inputs, states, actions, free, rewards = [], [], [], [], []
     try:
         observations = signals.reset(task.seed)
