@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from itertools import product
 
 import numpy as np
 from ray.serve import metrics
@@ -16,6 +17,7 @@ from deployments.inference.service import InferenceService
 from deployments.inference.telemetry import BatchSample, StepCounts
 from deployments.metrics.exported import Total
 from models.policy.inputs import InputLayout
+from models.signals.diagnosis import FAULTS
 
 _ROLE = Role._fields
 _COUNTER_HELP = {
@@ -109,8 +111,10 @@ class InferenceMetrics:
     def _publish_steps(self, role: Role, counts: StepCounts) -> None:
         predictions = {(*role, *what): n for what, n in counts.predictions.items()}
         self._predictions.publish(predictions)
-        failed = {(*role, *what): n for what, n in counts.failed_detectors.items()}
-        self._failed_detectors.publish(failed)
+        if self._service.diagnoses_detectors:
+            faults = product({junction for junction, _ in counts.predictions}, FAULTS)
+            failed = {(*role, *what): counts.failed_detectors[what] for what in faults}
+            self._failed_detectors.publish(failed)
         self._passed_on.publish({role: counts.passed_on})
         tags = role._asdict()
         for batch in counts.batches.take():

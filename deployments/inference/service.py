@@ -117,6 +117,7 @@ class InferenceService:
         diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
 
     Attributes:
+        diagnoses_detectors: whether they are diagnosed.
         state_width: numbers in the state of a junction.
     """
 
@@ -129,6 +130,7 @@ class InferenceService:
         self.network = network
         self.engine = engine
         self.policies = Policies(engine, network, diagnoses)
+        self.diagnoses_detectors = diagnoses is not None
         self.state_width = state_width(diagnoses)
         self._junctions = network.junctions
         self._max_obs = network.max_obs

@@ -117,9 +117,8 @@ def watched() -> Iterator[Watched]:
     try:
         instance.start()
         others = [shipped_application(name) for name in ("density", "flow", *RECORDS)]
-        system.deploy(
-            application("inference", "/", replicas=2), gateway("gateway", "/api"), *others
-        )
+        inference = application("inference", "/", replicas=2, diagnose_detectors=True)
+        system.deploy(inference, gateway("gateway", "/api"), *others)
         edge.start()
         command = _dashboards(folder, base)
         try:
