@@ -21,6 +21,10 @@ def receipt(n: int) -> Receipt:
     return Receipt(f"key-{n}", "print", n, (n,))
 
 
+def add(cache: ReceiptCache, each: Receipt) -> None:
+    note([cache], [each.request_id], [each.fingerprint], [each.step], [each.output])
+
+
 def test_a_receipt_is_found_by_its_key_and_the_same_input():
     cache = ReceiptCache.of((receipt(1), receipt(2)))
     assert cache.find("key-2", "print") == receipt(2)
@@ -33,7 +37,7 @@ def test_a_receipt_is_found_by_its_key_and_the_same_input():
 def test_the_newest_are_kept_in_the_order_of_their_steps():
     cache = ReceiptCache.of(tuple(receipt(n) for n in range(MAX_RECEIPTS)))
     for n in range(MAX_RECEIPTS, MAX_RECEIPTS + 6):
-        note([cache], *zip(receipt(n), strict=True))
+        add(cache, receipt(n))
     assert cache.all() == tuple(receipt(n) for n in range(6, MAX_RECEIPTS + 6))
     assert cache.find("key-5", "print") is None
 
@@ -53,7 +57,7 @@ def test_receipts_move_with_a_state_and_a_commit_has_only_new_ones():
     assert state is not None
     batch = held.batch_of([state])
     held.advance(batch, state.state[None] + 1)
-    note([state.receipts], *zip(receipt(2), strict=True))
+    add(state.receipts, receipt(2))
     assert state.copy().receipts == (receipt(1), receipt(2)), "a claim has all"
     assert batch_of([state.copy()]).receipts == {key: state.copy().receipts}
     assert commit_of(batch).receipts == {key: (receipt(2),)}
