@@ -55,8 +55,6 @@ def add_demo(command: argparse.ArgumentParser) -> None:
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Exit if options contradict each other."""
-    if arguments.direct and arguments.safety:
-        parser.error("--safety is of the gateway: leave --direct out")
     if arguments.network is None:
         for name in CITY_ONLY:
             if getattr(arguments, name):
@@ -69,15 +67,19 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
 
 def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check(command, options)
+    if options.direct and options.safety:
+        command.error("--safety is of the gateway: leave --direct out")
     if options.url is None:
         options.url = instance_of(options.port_base).base_url
     require("libsumo", "SUMO")
     from models.networks.file import InvalidNetworkError
     from models.simulation.scenario import InvalidScenarioError
-    from serve_app.demo.stage import stage_of
+    from serve_app.demo.stage import behind_safety_layer, stage_of
 
     with as_command_error(InvalidNetworkError, InvalidScenarioError):
         stage = stage_of(options)
+        if options.safety:
+            stage = behind_safety_layer(stage)
         with make_client(options) as client:
             compare(stage, client, options)
 

@@ -78,17 +78,24 @@ def stage_of(options: argparse.Namespace) -> Stage:
     """
     if options.network is None:
         begin_s = MORNING_RUSH_S if options.begin is None else options.begin
-        demand = shipped_demand(begin_s, options.seconds or SECONDS)
-        return shipped(demand, options.counts, options.safety)
-    scenario = replace(scenario_of(options), guarded=options.safety)
-    if options.safety:
-        check_safety(scenario)
-    return city(scenario)
+        return shipped(shipped_demand(begin_s, options.seconds or SECONDS), options.counts)
+    return city(scenario_of(options))
 
 
-def shipped(demand: DailyDemand, counts: Counts = "standing", guarded: bool = False) -> Stage:
+def behind_safety_layer(stage: Stage) -> Stage:
+    """Return the stage with the safety layer before its signals.
+
+    Raises:
+        InvalidScenarioError: the network file lacks what the layer needs.
+    """
+    scenario = replace(stage.scenario, guarded=True)
+    check_safety(scenario)
+    return replace(stage, scenario=scenario)
+
+
+def shipped(demand: DailyDemand, counts: Counts = "standing") -> Stage:
     """Return the shipped network; the flow of its junctions is forecast while the policy drives."""
-    scenario = replace(shipped_scenario(demand), counts=counts, guarded=guarded)
+    scenario = replace(shipped_scenario(demand), counts=counts)
     return Stage(
         scenario,
         SHIPPED,

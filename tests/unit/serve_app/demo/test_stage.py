@@ -8,7 +8,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED
 from serve_app.cli.main import parser_of
-from serve_app.demo.stage import OwnQueues, stage_of
+from serve_app.demo.stage import OwnQueues, behind_safety_layer, stage_of
 
 LINKS = [{"lane": "pier_n_0", "to": "out_s"}, {"lane": "pier_e_0", "to": "out_s", "turn": "l"}]
 LANES = [{"id": "pier_n_0", "capacity": 10}, {"id": "pier_e_0", "capacity": 20}]
@@ -27,7 +27,7 @@ def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
     assert (early.scenario.begin_s, early.scenario.n_decisions) == (21_600, 120)
     everything = stage_of(parser_of("demo").parse_args(["demo", "--counts", "all"]))
     assert (stage.scenario.counts, everything.scenario.counts) == ("standing", "all")
-    behind = stage_of(parser_of("demo").parse_args(["demo", "--safety"]))
+    behind = behind_safety_layer(stage)
     assert (stage.scenario.guarded, behind.scenario.guarded) == (False, True)
 
 
