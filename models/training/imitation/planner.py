@@ -51,12 +51,14 @@ class Planner:
         self._junctions = {}
         for each in scenario.network.junctions:
             n_phases, layer = len(each.phases), layers.get(each.id)
-            changes_s = np.full((n_phases, n_phases), float(change_s))
-            min_green_s = np.full(n_phases, float(scenario.min_green_s))
-            if layer is not None:
+            if layer:
                 changes_s = np.array(layer.changes_s, float)
                 min_green_s = np.array(layer.min_green_s, float)
-            maximum_red = None if layer is None else _MaximumRed(layer)
+                maximum_red = _MaximumRed(layer)
+            else:
+                changes_s = np.full((n_phases, n_phases), float(change_s))
+                min_green_s = np.full(n_phases, float(scenario.min_green_s))
+                maximum_red = None
             self._junctions[each.id] = _JunctionPlanner(
                 each, changes_s, min_green_s, scenario.decision_s, maximum_red
             )
