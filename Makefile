@@ -28,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-slow test-nodes test-secure unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -51,32 +51,21 @@ deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under 
 rollback: $(VENV)/.serve  ## deploy the previous config again
 	@$(BIN)/greenwave rollback $(ARGS)
 
-# Cluster tests for every change; the rest takes as long as these and all other tests together.
-CORE := tests/cluster/inference tests/cluster/gateway/test_gateway.py tests/cluster/forecasts
-TOGETHER := -m "not alone and not secure" $(CORE)
-REST := -m "not alone and not secure" tests/browser tests/cluster $(CORE:%=--ignore=%)
 # On two cores, a second cluster or 1,500 clients can exceed time limits: tests that fail run again alone.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
+TOGETHER := -m "not alone" tests/cluster tests/browser
+ALONE := -m "alone or nodes" tests/cluster tests/nodes
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
 	tests/unit/test_routing_by_run.py tests/unit/serve_app/processes tests/cluster/test_fast_path.py
 
-test: lint  ## run every check and all tests but test-slow, test-secure and test-nodes, on real Ray, Redis and SUMO
+test: lint  ## run every check and test, on real Ray, Redis, SUMO and Chromium (most of an hour on two cores)
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary || $(JUDGED_ALONE) tests/edge tests/adversary
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
-
-test-slow: $(VENV)/.dev  ## run the other tests on one node: records, client, launcher, faults, consoles, browser, traces (half an hour)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(REST) || $(JUDGED_ALONE) $(REST)
-	@$(BIN)/python -m pytest -q -m alone tests/cluster
-
-test-nodes: $(VENV)/.dev  ## kill and partition nodes of a cluster in network namespaces, and scale replicas with load (as root; nine minutes)
-	@$(BIN)/python -m pytest -q tests/nodes
-
-test-secure: $(VENV)/.dev  ## check ports, pages, processes and logs of a whole system for leaks of its secrets (four minutes)
-	@$(BIN)/python -m pytest -q -m secure tests/cluster
+	@$(BIN)/python -m pytest -q $(ALONE) || $(JUDGED_ALONE) $(ALONE)
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit

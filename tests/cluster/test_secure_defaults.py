@@ -18,7 +18,7 @@ from tests.cluster.gateway.conftest import wait_for
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others
 
-pytestmark = [pytest.mark.secure, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 STEP = {"junction_id": JUNCTION, "obs_data": OBSERVATION}

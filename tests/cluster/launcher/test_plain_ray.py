@@ -25,6 +25,7 @@ import yaml
 from load_tests.harness.shipped import ROOT, shipped_config
 from load_tests.nodes.network import why_not
 from models.networks.shipped import SHIPPED
+from models.policy.form import SHIPPED_POLICY
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
 
@@ -193,57 +194,64 @@ def start() -> Iterator[Callable[..., Machine]]:
     shutil.rmtree(home, ignore_errors=True)
 
 
+def succeed(machine: Machine, script: str) -> str:
+    """Run a script that must succeed, and return what it prints."""
+    done = machine.run(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def deploy(machine: Machine) -> None:
-    deployed = machine.run(PLAIN)
-    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    succeed(machine, PLAIN)
 
 
-@pytest.mark.parametrize("uid", [0, NOBODY], ids=["root", "unprivileged"])
-def test_plain_ray_serves_everything(start, uid):
-    machine = start(uid)
+def kill_inference(machine: Machine) -> None:
+    """Kill the replicas, so that Serve starts others, which read the policy anew."""
+    succeed(machine, "pkill -KILL -f ^ray::ServeReplica:inference:")
+
+
+def test_plain_ray_of_an_unprivileged_user_serves_everything(start):
+    machine = start(NOBODY)
     if machine.run(f"test -r serve_config.yaml && {sys.executable} -c 'import ray'").returncode:
         pytest.skip("Other users cannot read the repository or its virtual environment.")
     deploy(machine)
     check_serves(machine)
 
 
-@pytest.mark.parametrize("content", [None, b"no weights"], ids=["missing", "broken"])
-def test_plain_ray_serves_everything_else_without_a_policy(start, tmp_path, content):
+def test_plain_ray_serves_everything_else_with_a_missing_or_broken_policy(start, tmp_path):
     policy = tmp_path / "agent.th"
-    if content is not None:
-        policy.write_bytes(content)
     machine = start(MAPPO_AGENT_PATH=str(policy))
     deploy(machine)
     check_serves_without_policy(machine)
 
+    policy.write_bytes(b"no weights")
+    kill_inference(machine)
+    check_serves_without_policy(machine)
 
-def test_plain_ray_serves_after_make_up_and_make_down(start):
-    machine = start()
-    for command in ("up", "down"):
-        done = machine.run(f"greenwave {command}")
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert machine.run("ls -A ~/.ray").stdout == ""
-    machine.end()
-    after = start()
-    deploy(after)
-    check_serves(after)
+    shutil.copy(SHIPPED_POLICY, policy)
+    kill_inference(machine)
+    check_serves(machine)
 
 
-def test_make_up_starts_without_a_policy_if_asked_to_and_takes_one_later(start, tmp_path):
+def test_make_up_takes_a_policy_later_and_after_make_down_plain_ray_serves(start, tmp_path):
     policy = tmp_path / "agent.th"
     machine = start(MAPPO_AGENT_PATH=str(policy))
     refused = machine.run("greenwave up")
     assert refused.returncode == 1
     assert f"Application inference: {policy}" in refused.stderr
-    up = machine.run("greenwave up --without-policy")
-    assert up.returncode == 0, up.stdout + up.stderr
-    assert "has no policy" in up.stdout
+    assert "has no policy" in succeed(machine, "greenwave up --without-policy")
     check_serves_without_policy(machine)
 
-    shutil.copy(ROOT / "models" / "weights" / "agent.th", policy)
+    shutil.copy(SHIPPED_POLICY, policy)
     config = shipped_config()
     config["applications"][0]["deployments"][0]["user_config"]["revision"] = 1
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    deployed = machine.run(f"greenwave deploy {tmp_path / 'config.yaml'}")
-    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    succeed(machine, f"greenwave deploy {tmp_path / 'config.yaml'}")
     check_serves(machine)
+
+    succeed(machine, "greenwave down")
+    assert machine.run("ls -A ~/.ray").stdout == ""
+    machine.end()
+    after = start()
+    deploy(after)
+    check_serves(after)
