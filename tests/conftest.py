@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from xdist.scheduler import LoadFileScheduling, LoadScopeScheduling
 
 # Folders whose files share what takes a minute to start.
 TOGETHER = ("tests/browser/", "tests/cluster/client/", "tests/cluster/examples/")
+
+
+def pytest_configure() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops what tests started, as Ctrl-C
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

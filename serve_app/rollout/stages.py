@@ -57,6 +57,7 @@ def minimal(config: Config) -> Config:
                 deployment["num_replicas"] = min(1, deployment["num_replicas"])
             if scaling := deployment.get("autoscaling_config"):
                 scaling["min_replicas"] = min(1, scaling.get("min_replicas", 1))
+                scaling["max_replicas"] = 1  # what waits during the start would ask for more
                 scaling.pop("initial_replicas", None)
     return config
 

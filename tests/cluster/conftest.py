@@ -51,11 +51,7 @@ def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Itera
     running = System(instance)
     try:
         instance.start()
-        running.deploy(
-            application("inference", "/"),
-            application("many", "/many", replicas=3),
-            application("sync", "/sync", replicas=2, durability="actor", shards=2),
-        )
+        running.deploy(application("inference", "/"))
         yield running
     finally:
         instance.stop()

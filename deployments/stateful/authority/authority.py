@@ -115,6 +115,11 @@ class StateAuthority:
         return len(self._table)
 
     @property
+    def is_used(self) -> bool:
+        """Whether a replica has a session."""
+        return bool(self._ownership.sessions)
+
+    @property
     def term(self) -> int:
         """This term's number; 0 before the partition was acquired."""
         return self._leadership.term

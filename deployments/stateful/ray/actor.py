@@ -4,6 +4,8 @@ The actor is named, detached and restarted by Ray. Serve's deployment-scoped act
 code version: a rollout would have two authorities at once and begin from initial states, and a dead
 one waits for the controller's health check (10 s by default), where Ray restarts this one at once.
 The actor belongs to a node. If the node dies, so does the actor, and the replicas create another.
+It outlives a rollout, and ends when no replica has used it for a while, as after the removal of its
+application. The store has its states for the next one.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ NAMESPACE = "greenwave"
 _LAST_RESPONSES_S = 0.5
 _PLACE_PERIOD_S = 5.0
 _MISPLACED = 2  # times in a row: a node that has just joined may leave again
+_UNUSED_LEASES = 30  # replicas that are replaced or restarted are back sooner
 _END_S = 5.0
 
 
@@ -150,7 +153,7 @@ class StateActor(StateAuthority):
         self._metrics = PeriodicTask("The metrics", ActorMetrics(self, app, shard).publish)
         # Reading many snapshots takes about as long as replicas take to find this process.
         self._starting_early = asyncio.ensure_future(self._start_early())
-        self._moving = asyncio.ensure_future(self._move_when_misplaced(config, partition))
+        self._leaving = asyncio.ensure_future(self._leave_when_due(config, partition))
 
     def configure(self, options: StateOptions, tracing: TracingOptions | None = None) -> None:
         super().configure(options)
@@ -181,21 +184,29 @@ class StateActor(StateAuthority):
         await self.retire()
         _leave()
 
-    async def _move_when_misplaced(self, config: ActorConfig, partition: Partition) -> None:
-        """Make room for a term on another node after nodes have joined or left."""
-        n_misplaced = 0
+    async def _leave_when_due(self, config: ActorConfig, partition: Partition) -> None:
+        """Make room for a term on another node after nodes have joined or left.
+
+        Without replicas, the next term waits for the first of them.
+        """
+        clock = asyncio.get_running_loop().time
+        n_misplaced, used_at = 0, clock()
         while True:
             await asyncio.sleep(_PLACE_PERIOD_S)
+            if self.is_used:
+                used_at = clock()
             try:
                 misplaced = await asyncio.to_thread(config.is_misplaced, partition)
                 n_misplaced = n_misplaced + 1 if misplaced else 0
-                if n_misplaced >= _MISPLACED:
+                unused = clock() - used_at > _UNUSED_LEASES * config.options.lease_s
+                if unused or n_misplaced >= _MISPLACED:
                     await self.step_down()
-                    logger.info("The state actor moves to a node that has fewer of them")
+                    why = "no replica uses it" if unused else "another one has fewer of them"
+                    logger.info("The state actor leaves its node: %s", why)
                     _leave(last_responses_s=0)
             except Exception as error:  # whatever the GCS client raises, or no store
-                n_misplaced = 0
-                logger.warning("The state actor stays on its node: %r", error)
+                n_misplaced, used_at = 0, clock()
+                logger.warning("The state actor stays: %r", error)
 
     # Ray would keep a record of each poll, two a second for every replica.
     @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]

@@ -8,16 +8,17 @@ import httpx
 import pytest
 
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import System
+from load_tests.harness.system import System, application
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
 
 
 @pytest.fixture(scope="package")
 def console(system: System) -> Iterator[System]:
     console = shipped_application("console", env=ENVIRONMENT)
-    system.deploy(gateway("gateway", "/api", replicas=2), console)
+    several = application("many", "/many", replicas=3)
+    system.deploy(gateway("gateway", "/api", replicas=2), several, console)
     yield system
-    system.remove("console")
+    system.remove("gateway", "many", "console")
 
 
 @pytest.fixture

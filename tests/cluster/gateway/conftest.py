@@ -38,9 +38,9 @@ def fake() -> Iterator[FakeInference]:
     fake.close()
 
 
-@pytest.fixture(scope="session")
-def gateways(system: System, fake: FakeInference) -> System:
-    system.deploy(
+@pytest.fixture(scope="package")
+def gateways(system: System, fake: FakeInference) -> Iterator[System]:
+    deployed = [
         gateway("gateway", "/api", replicas=2),
         gateway(
             "gateway-http",
@@ -50,8 +50,10 @@ def gateways(system: System, fake: FakeInference) -> System:
         ),
         gateway("gateway-late", "/late/api", inference_app="late"),
         gateway("gateway-safe", "/safe/api", inference_app="none", fallback="plan", safety=True),
-    )
-    return system
+    ]
+    system.deploy(*deployed)
+    yield system
+    system.remove(*(each["name"] for each in deployed))
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from load_tests.harness.system import System, application
 from tests.cluster.inference.load import Load, assert_is_serial, verdict_of
 from tests.reference import JUNCTIONS
 
+pytestmark = pytest.mark.usefixtures("several")
+
 # States committed at most 10 ms before a kill may be lost; the rest is for two busy cores.
 LOSS_WINDOW_S = 0.25
 

@@ -14,6 +14,8 @@ from load_tests.harness.system import application
 from tests.cluster.inference.load import Load, assert_is_serial
 from tests.reference import JUNCTIONS, ReferenceJunction
 
+pytestmark = pytest.mark.usefixtures("several")
+
 PREFIXES = ["", "/many", "/sync"]
 """Of one replica; of three; and of two whose responses wait for commits, on two shards."""
 

@@ -8,6 +8,8 @@ import pytest
 from load_tests.harness.system import System
 from models.networks.shipped import JUNCTIONS
 
+pytestmark = pytest.mark.usefixtures("several")
+
 
 @pytest.fixture(params=["many", "sync"], ids=["three replicas", "two shards"])
 def url(request: pytest.FixtureRequest, system: System) -> str:

@@ -22,9 +22,12 @@ def config(**deployment: object) -> dict[str, Any]:
         ({"num_replicas": 0}, {"num_replicas": 0}),
         (
             {"autoscaling_config": {"min_replicas": 2, "initial_replicas": 3, "max_replicas": 4}},
-            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
+            {"autoscaling_config": {"min_replicas": 1, "max_replicas": 1}},
         ),
-        ({"autoscaling_config": {"min_replicas": 0}}, {"autoscaling_config": {"min_replicas": 0}}),
+        (
+            {"autoscaling_config": {"min_replicas": 0}},
+            {"autoscaling_config": {"min_replicas": 0, "max_replicas": 1}},
+        ),
         ({"num_replicas": "auto"}, {"num_replicas": "auto"}),
         ({}, {}),
     ],
