@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count, cycle, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -148,8 +149,15 @@ async def _send(session: aiohttp.ClientSession, stream: Stream, request: Request
     stream.record.seen.append(Seen(stream.service, sent, done, what))
 
 
-def predictions(run: str, record: Record) -> Iterator[Request]:
-    """Ask for steps, and record them for the checker."""
+def predictions(
+    run: str, record: Record, access: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Request]:
+    """Ask for steps, and record them for the checker.
+
+    Args:
+        access: the header with the token of the inference service, if it asks for one.
+    """
+    headers = {RUN_HEADER: run, **access}
     for junction in cycle(JUNCTIONS):
         key = Key(run, junction)
 
@@ -164,7 +172,7 @@ def predictions(run: str, record: Record) -> Iterator[Request]:
             record.history.predictions.append(Prediction(key, sent, done, Outcome.UNKNOWN))
 
         body = {"junction_id": junction, "obs_data": [0.5, 0.25]}
-        yield Request("POST", "/predict_action", body, {RUN_HEADER: run}, note=note, miss=miss)
+        yield Request("POST", "/predict_action", body, headers, note=note, miss=miss)
 
 
 def decisions(run: str, token: str) -> Iterator[Request]:

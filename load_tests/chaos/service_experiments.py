@@ -140,7 +140,8 @@ def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
 
 def _streams(sut: SystemUnderTest, token: str, record: Record) -> Iterator[Stream]:
     run, urls = uuid.uuid4().hex[:12], sut.edge.urls()
-    yield Stream("inference", sut.instance.base_url, predictions(run, record), record)
+    steps = predictions(run, record, sut.inference_access())
+    yield Stream("inference", sut.instance.base_url, steps, record)
     yield Stream("gateway", urls["gateway"], decisions(f"{run}.gateway", token), record)
     yield Stream("density", urls["density"], density_forecasts(), record)
     yield Stream("flow", urls["density"], flow_forecasts(), record)

@@ -111,7 +111,7 @@ def _confidence(sut: SystemUnderTest) -> float:
     answer = httpx.post(
         f"{sut.instance.base_url}/predict_action",
         json={"junction_id": next(iter(JUNCTIONS)), "obs_data": [0.5]},
-        headers={RUN_HEADER: uuid.uuid4().hex[:12]},
+        headers={RUN_HEADER: uuid.uuid4().hex[:12], **sut.inference_access()},
         timeout=10.0,
     )
     confidence: float = answer.raise_for_status().json()["confidence"]

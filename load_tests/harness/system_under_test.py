@@ -155,9 +155,17 @@ class SystemUnderTest:
             return True
         return False
 
+    def inference_access(self) -> dict[str, str]:
+        """Return the header with the token of the inference service, if it asks for one."""
+        token = self.env.get("INFERENCE_TOKEN")
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
     def log_in(self) -> str:
-        """Return a token of the first user."""
-        user = json.loads((self.instance.data_dir / FILE_NAME).read_text())
+        """Return a token of the user that the settings name, or of the first user."""
+        if password := self.env.get("JWT_AUTH_PASSWORD"):
+            user = {"username": self.env["JWT_AUTH_USERNAME"], "password": password}
+        else:
+            user = json.loads((self.instance.data_dir / FILE_NAME).read_text())
         url = f"{self.edge.urls()['gateway']}/api/auth/login"
         answer = httpx.post(url, json=user, timeout=10.0).raise_for_status()
         token: str = answer.json()["accessToken"]

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from load_tests.chaos.service_experiments import run_experiment
 from load_tests.chaos.service_faults import FAULTS
-from load_tests.harness.system_under_test import SystemUnderTest, system_under_test
+from load_tests.harness.system_under_test import SystemUnderTest
+
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
 
 SECONDS = 6.0
 SLACK_S = 2.0  # the tests have no machine of their own
 
 
-@pytest.fixture(scope="module")
-def sut() -> Iterator[SystemUnderTest]:
-    with system_under_test() as sut:
-        yield sut
-
-
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["inference", "gateway", "front", "edge", "weights", "misfit"])
 async def test_a_fault_costs_no_more_than_it_may(sut: SystemUnderTest, fault: str) -> None:
     result = await run_experiment(sut, FAULTS[fault], SECONDS)

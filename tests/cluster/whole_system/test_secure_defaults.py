@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,8 +11,7 @@ import pytest
 
 from greenwave.client import Client
 from load_tests.chaos.injectors import kill
-from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.system_under_test import SystemUnderTest, system_under_test
+from load_tests.harness.system_under_test import SystemUnderTest
 from tests.cluster.gateway.conftest import wait_for
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others
@@ -22,34 +20,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 STEP = {"junction_id": JUNCTION, "obs_data": OBSERVATION}
-NAMES = ("JWT_SECRET", "JWT_AUTH_PASSWORD", "INFERENCE_TOKEN", "RAY_AUTH_TOKEN")
 INGRESS = ["", "/api", "/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console"]
-
-
-@pytest.fixture(scope="module")
-def known() -> dict[str, str]:
-    """Make the secrets that the system is started with; those that it issues are added."""
-    return {name: secrets.token_urlsafe(32) for name in (*NAMES, "the password of Redis")}
-
-
-@pytest.fixture(scope="module")
-def sut(
-    known: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SystemUnderTest]:
-    folder = tmp_path_factory.mktemp("redis")
-    password = known["the password of Redis"]
-    (folder / "password.conf").write_text(f"requirepass {password}\n")
-    redis = RedisServer(folder, "--include", str(folder / "password.conf"))
-    settings = {name: known[name] for name in NAMES} | {
-        "STORE_URL": f"redis://:{password}@127.0.0.1:{redis.port}/0",
-        "JWT_AUTH_USERNAME": "operator",
-        "RAY_AUTH_MODE": "token",
-        "ACCESS_LOG_SHARE": "1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_TOKEN", known["RAY_AUTH_TOKEN"])
-        with system_under_test(settings, redis) as sut:
-            yield sut
 
 
 def test_no_other_machine_reaches_any_port(sut: SystemUnderTest) -> None:
