@@ -42,6 +42,7 @@ from deployments.stateful.protocol import (
     RunSummary,
     StaleSessionError,
     StateBatch,
+    StateError,
     TooManyStatesError,
     lease_clock,
 )
@@ -237,9 +238,24 @@ class StateAuthority:
     async def open_session(self, hello: Hello) -> OpenedSession:
         refuse_other_protocols(hello)
         await self.start()
-        await self._leadership.writer.refuse_if_behind(*hello.seen)
+        if self._leadership.writer.is_behind(hello.seen):
+            await self._end_behind()
         session = await self._sessions.open(hello)
         return OpenedSession(session.number, self._options.lease_s)
+
+    async def _end_behind(self) -> None:
+        """End this term, which began from a store that had lost writes.
+
+        Raises:
+            StoreRolledBackError: this is noted in the store.
+            AuthorityUnavailableError: the store does not answer; a replica tells the next term.
+        """
+        self._leadership.end()  # before the store has answered: other replicas may know nothing
+        try:
+            raise await self._leadership.writer.refuse_store()
+        except StateError as error:
+            self._on_end(error)
+            raise
 
     async def claim(self, session: int, part: ClaimPart) -> Claimed:
         mine = self._sessions.find_claiming(session)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from deployments.stateful.layout import LAYOUT_ROW, Layout, Partition, StateStore
-from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError
+from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Mark
 from deployments.stateful.rolled_back import ROLLED_BACK_ROW, StoreRolledBackError
 from deployments.store import Expected, StoreUnavailable
 
@@ -144,15 +144,14 @@ class FencedWriter:
             raise await self._refuse_store(stored)
         return stored is not None and self.record.is_same_term(LeadershipRecord.unpack(stored))
 
-    async def refuse_if_behind(self, term: int, writes: int) -> None:
-        """Check that no write is missing that a replica has learned of.
+    def is_behind(self, seen: Mark) -> bool:
+        """Return whether the store lacks a write that a replica has learned of."""
+        known = self.record.writes if seen.term == self.record.term else self.inherited
+        return seen.writes > known
 
-        Args:
-            term, writes: the highest number of writes that it knows, and the term that told it.
-        """
-        known = self.record.writes if term == self.record.term else self.inherited
-        if writes > known:
-            raise await self._refuse_store(await self._read())
+    async def refuse_store(self) -> StoreRolledBackError:
+        """Note in the store that it was rolled back, and return the error."""
+        return await self._refuse_store(await self._read())
 
     async def write(self, puts: Mapping[str, bytes], deletes: Collection[str] = ()) -> None:
         """Write and delete rows of the table, all or none."""
@@ -221,12 +220,13 @@ class FencedWriter:
         """Note in the store that it was rolled back, and return the error.
 
         Args:
-            stored: the record of the partition. It changes, so that no term acts under it.
+            stored: the record of the partition. It gets another term, so that no process acts
+                under it: a changed attempt would not do, because its own process adopts that.
         """
         puts = {ROLLED_BACK_ROW: str(self._partition.generation).encode()}
         if stored is not None:
             found = LeadershipRecord.unpack(stored)
-            puts[self._partition.row] = replace(found, attempt=found.attempt + 1).pack()
+            puts[self._partition.row] = replace(found, term=found.term + 1).pack()
         if not await self._change(puts, (), stored):
             raise AuthorityUnavailableError("The store changes while it is found rolled back")
         return StoreRolledBackError()

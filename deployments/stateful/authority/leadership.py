@@ -305,10 +305,14 @@ class Leadership:
         """Refuse new members and grants; existing members may still commit."""
         self._retiring = True
 
+    def end(self) -> None:
+        """Refuse every call from here on."""
+        self._ended = True
+
     async def step_down(self) -> None:
         """Leave the partition to the next term; every call is refused from here on."""
         self.require()
-        self._ended = True
+        self.end()
         await self.writer.step_down()
 
     async def retire(self, resets: list[str]) -> None:
@@ -319,6 +323,6 @@ class Leadership:
         """
         self._ended = False  # an earlier attempt may have failed
         self.require()
-        self._ended = True
+        self.end()
         await self.writer.delete(resets[:-ROWS_PER_WRITE])
         await self.writer.retire(resets[-ROWS_PER_WRITE:])

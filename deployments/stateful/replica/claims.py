@@ -32,11 +32,12 @@ class RecentlyReleased:
     """Copies of the states that a replica gave back lately.
 
     While a state moves between replicas, for a moment only the authority has it. If its process
-    dies then, the last owner still has the state.
+    dies then, the last owner still has the state. It keeps the copies until the next term has
+    received them, however long that takes.
 
     Args:
         now: clock in seconds.
-        ttl_s: of a run. What expired must not come back.
+        ttl_s: of a run. What expired while an authority acted must not come back.
     """
 
     def __init__(self, now: Callable[[], float], ttl_s: float = math.inf) -> None:
@@ -49,10 +50,10 @@ class RecentlyReleased:
         self._released[copy.key] = self._now(), copy
 
     def copies(self) -> list[HeldCopy]:
-        self.prune()
         return [copy for _, copy in self._released.values()]
 
     def prune(self) -> None:
+        """Drop old copies; to be called only while an authority answers."""
         too_old = self._now() - self._keep_s
         while self._released:
             key = next(iter(self._released))

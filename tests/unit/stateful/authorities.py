@@ -144,11 +144,15 @@ async def make_authority(
     )
 
 
-async def next_term(store: StateStore, options: StateOptions = OPTIONS) -> NumberingAuthority:
+async def next_term(
+    store: StateStore,
+    options: StateOptions = OPTIONS,
+    on_end: Callable[[BaseException], None] = lambda error: None,
+) -> NumberingAuthority:
     """Return an authority whose predecessor is known to have ended."""
     cluster = FakeCluster(process="node/2/2")
     cluster.ended = {"node/1/1"}
-    return await make_authority(options, store, cluster)
+    return await make_authority(options, store, cluster, on_end=on_end)
 
 
 def batch(key: Key, version: Version, fill: float = 1.0, *receipts: Receipt) -> StateBatch:

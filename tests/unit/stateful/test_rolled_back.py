@@ -8,9 +8,16 @@ import pickle
 import pytest
 
 from deployments.stateful.admission import Claimant, admit
+from deployments.stateful.authority.fenced_writer import SupersededError
 from deployments.stateful.layout import Layout, agree_on_layout
 from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import ClaimPart, Hello, Key, Version
+from deployments.stateful.protocol import (
+    AuthorityUnavailableError,
+    ClaimPart,
+    Hello,
+    Key,
+    Version,
+)
 from deployments.stateful.rolled_back import (
     ROLLED_BACK_ROW,
     StoreRolledBackError,
@@ -21,6 +28,7 @@ from tests.unit.stateful.authorities import (
     OPTIONS,
     TABLE,
     FakeCluster,
+    FaultyStore,
     NumberingAuthority,
     batch,
     join,
@@ -122,6 +130,43 @@ async def test_a_replica_finds_it_if_the_state_actor_died():
         await second.open_session(Hello("a", 1, acting.seen))
     with pytest.raises(StoreRolledBackError):
         await replica_starts(acting.store)
+    second.stop()
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["", "the store is down"])
+@simulated
+async def test_a_term_that_a_replica_knows_to_lack_writes_serves_no_other_replica(down):
+    acting = await Acting().begin()
+    acting.die()
+    store = FaultyStore()
+    store.rows.update(acting.backup)
+    second = await next_term(store, on_end=acting.ended.append)
+    await second.start()
+    store.server.down = down
+    with pytest.raises(AuthorityUnavailableError if down else StoreRolledBackError):
+        await second.open_session(Hello("a", 1, acting.seen))
+    assert acting.ended
+    store.server.down = False
+    for _ in range(3):
+        with pytest.raises(AuthorityUnavailableError):
+            await second.open_session(Hello("b", 1))
+        await asyncio.sleep(NOTICED_S)
+    second.stop()
+
+
+@simulated
+async def test_a_term_ends_when_another_process_has_found_the_store_rolled_back():
+    acting = await Acting().begin()
+    await acting.commit(3)
+    await acting.commit(4)
+    acting.die()
+    acting.store.rows = dict(acting.backup)
+    second = await next_term(acting.store, on_end=acting.ended.append)
+    await second.start()
+    with pytest.raises(StoreRolledBackError):
+        await acting.authority._leadership.writer.is_mine()
+    await asyncio.sleep(NOTICED_S)
+    assert isinstance(acting.ended[0], SupersededError)
     second.stop()
 
 

@@ -163,9 +163,19 @@ def test_a_copy_of_a_released_state_is_not_claimed_after_its_run_has_expired():
     recent = RecentlyReleased(lambda: now, ttl_s=2.0)
     recent.note(HeldCopy(Key("a", "1"), Version(1, 1), np.zeros(1), ()))
     now = 1.9
+    recent.prune()
     assert len(recent.copies()) == 1
     now = 2.1
+    recent.prune()
     assert recent.copies() == []
+
+
+def test_a_copy_of_a_released_state_is_kept_while_no_authority_answers():
+    now = 0.0
+    recent = RecentlyReleased(lambda: now, ttl_s=2.0)
+    recent.note(HeldCopy(Key("a", "1"), Version(1, 1), np.zeros(1), ()))
+    now = 3 * KEEP_RELEASED_S
+    assert len(recent.copies()) == 1
 
 
 def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
@@ -176,6 +186,7 @@ def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
         recent.note(HeldCopy(Key(run, "1"), Version(1, step), np.zeros(1), ()))
 
     def kept() -> dict[str, int]:
+        recent.prune()
         return {copy.key.run: copy.version.step for copy in recent.copies()}
 
     note("a", 1)

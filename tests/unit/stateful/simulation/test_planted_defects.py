@@ -71,11 +71,8 @@ def a_store_that_lost_writes_is_not_found(patch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> bool:
         return False
 
-    async def anyway(*_: object) -> None:
-        pass
-
     patch.setattr(FencedWriter, "_is_rolled_back", never)
-    patch.setattr(FencedWriter, "refuse_if_behind", anyway)
+    patch.setattr(FencedWriter, "is_behind", lambda self, seen: False)
 
 
 DEFECTS = [
