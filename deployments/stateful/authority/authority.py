@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NoReturn
 
 import numpy as np
 
@@ -42,7 +43,6 @@ from deployments.stateful.protocol import (
     RunSummary,
     StaleSessionError,
     StateBatch,
-    StateError,
     TooManyStatesError,
     lease_clock,
 )
@@ -243,7 +243,7 @@ class StateAuthority:
         session = await self._sessions.open(hello)
         return OpenedSession(session.number, self._options.lease_s)
 
-    async def _end_behind(self) -> None:
+    async def _end_behind(self) -> NoReturn:
         """End this term, which began from a store that had lost writes.
 
         Raises:
@@ -253,7 +253,7 @@ class StateAuthority:
         self._leadership.end()  # before the store has answered: other replicas may know nothing
         try:
             raise await self._leadership.writer.refuse_store()
-        except StateError as error:
+        except BaseException as error:  # its caller may leave before the store has answered
             self._on_end(error)
             raise
 
