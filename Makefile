@@ -60,7 +60,7 @@ ALONE := -m "alone or nodes" tests/cluster tests/nodes
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
 	tests/unit/test_routing_by_run.py tests/unit/serve_app/processes tests/cluster/test_fast_path.py
 
-test: lint  ## run every check and test, on real Ray, Redis, SUMO and Chromium (most of an hour on two cores)
+test: lint  ## run every check and test, on real Ray, Redis, SUMO and Chromium (40 minutes on two cores)
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary || $(JUDGED_ALONE) tests/edge tests/adversary
