@@ -185,7 +185,7 @@ class StateActor(StateAuthority):
         _leave()
 
     async def _leave_when_due(self, config: ActorConfig, partition: Partition) -> None:
-        """Make room for a term on another node after nodes have joined or left.
+        """Step down when another node has fewer state actors, or when no replica uses this one.
 
         Without replicas, the next term waits for the first of them.
         """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from load_tests.harness.system import System, application
+from models.networks.shipped import JUNCTIONS
 
 
 @pytest.fixture(scope="package")
@@ -18,3 +20,15 @@ def several(system: System) -> Iterator[None]:
     )
     yield
     system.remove("many", "sync")
+
+
+def step(system: System, prefix: str, run: str) -> int:
+    """Make a step of an application, and return its number; 0 if it was refused with 503."""
+    response = httpx.post(
+        f"{system.url}/{prefix}/predict_action",
+        json={"junction_id": next(iter(JUNCTIONS)), "obs_data": [0.5]},
+        headers={"X-Simulation-Run": run},
+        timeout=10,
+    )
+    assert response.status_code in (200, 503)
+    return int(response.headers.get("X-Hidden-State-Step", 0))

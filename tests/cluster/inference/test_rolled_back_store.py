@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import shutil
 
-import httpx
-
 from deployments.stateful.authority.fenced_writer import LeadershipRecord
 from deployments.stateful.layout import Partition, table_of
 from deployments.stateful.rolled_back import ROLLED_BACK_ROW, accept_rolled_back
 from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.system import System, application
-from models.networks.shipped import JUNCTIONS
+from load_tests.harness.system import application
 from serve_app.cli.stores import with_store
 from tests.cluster.gateway.conftest import wait_for
+from tests.cluster.inference.conftest import step
 
 NAME = "rolled"
-
-
-def step(system: System, run: str) -> int:
-    """Make a step, and return its number; 0 if it was refused."""
-    response = httpx.post(
-        f"{system.url}/{NAME}/predict_action",
-        json={"junction_id": next(iter(JUNCTIONS)), "obs_data": [0.5]},
-        headers={"X-Simulation-Run": run},
-        timeout=10,
-    )
-    assert response.status_code in (200, 503)
-    return int(response.headers.get("X-Hidden-State-Step", 0))
 
 
 def read(redis: RedisServer, row: str) -> bytes | None:
@@ -46,11 +32,11 @@ def test_no_state_is_stepped_until_an_operator_accepts_the_earlier_store(system,
     try:
         system.deploy(application(NAME, f"/{NAME}", env=env, durability="store"))
         (actor,) = set(system.state_actors()) - others
-        assert step(system, run_id) == 1
+        assert step(system, NAME, run_id) == 1
         redis.stop()
         shutil.copytree(tmp_path / "redis", tmp_path / "backup")
         redis.start()
-        wait_for(lambda: step(system, run_id) > 2)
+        wait_for(lambda: step(system, NAME, run_id) > 2)
         n_written = written(redis)
         wait_for(lambda: written(redis) > n_written + 3)  # by now the replica has learned of some
 
@@ -60,10 +46,10 @@ def test_no_state_is_stepped_until_an_operator_accepts_the_earlier_store(system,
         shutil.copytree(tmp_path / "backup", tmp_path / "redis", dirs_exist_ok=True)
         redis.start()
         wait_for(lambda: read(redis, ROLLED_BACK_ROW) is not None)
-        assert step(system, run_id) == 0
+        assert step(system, NAME, run_id) == 0
 
         assert with_store(redis.url, lambda store: accept_rolled_back(store, table_of(NAME)))
-        wait_for(lambda: step(system, run_id) == 2, timeout_s=90)  # the backup has one step
+        wait_for(lambda: step(system, NAME, run_id) == 2, timeout_s=90)  # the backup has one step
     finally:
         system.remove(NAME)
         redis.stop()

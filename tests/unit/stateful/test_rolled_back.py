@@ -155,6 +155,23 @@ async def test_a_term_that_a_replica_knows_to_lack_writes_serves_no_other_replic
 
 
 @simulated
+async def test_a_term_that_lacks_writes_ends_though_the_replica_that_knows_it_leaves():
+    acting = await Acting().begin()
+    acting.die()
+    store = FaultyStore()
+    store.rows.update(acting.backup)
+    second = await next_term(store, on_end=acting.ended.append)
+    await second.start()
+    opening = asyncio.create_task(second.open_session(Hello("a", 1, acting.seen)))
+    while second._leadership.may_act():
+        await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert isinstance(acting.ended[0], asyncio.CancelledError)
+    second.stop()
+
+
+@simulated
 async def test_a_term_ends_when_another_process_has_found_the_store_rolled_back():
     acting = await Acting().begin()
     await acting.commit(3)
