@@ -212,9 +212,10 @@ class Instance:
 
     def _command(self) -> list[str]:
         ports = self.ports
-        ray = str(Path(sys.executable).with_name("ray"))
+        # Without the data folder on the path, which is the working folder.
+        ray = [sys.executable, "-P", "-m", "deployments.ray_private.command"]
         # The monitor is for autoscaling in a cloud, and all of Ray ends when it dies.
-        command = [ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
+        command = [*ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
         options = {
             "port": ports.gcs,
             "dashboard-host": "127.0.0.1",

@@ -8,10 +8,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
+
+CONSOLE = "serve_app.console:build"
 
 Config = dict[str, Any]
 
@@ -21,16 +24,17 @@ def staged_startup(config: Config) -> Iterator[Config]:
 
     The first has one replica of the applications that decide about signals, which the others would
     delay by as long as they need for their own start. The second has one replica of each
-    application, and the following ones complete one application at a time.
+    application that programs call, the third of the console, too, and the following ones complete
+    one application at a time.
     """
-    smallest = minimal(config)
-    now = {each["name"]: each for each in smallest["applications"]}
-    urgent = [
-        each for each in smallest["applications"] if each["import_path"] in (INFERENCE, GATEWAY)
-    ]
-    if urgent and urgent != smallest["applications"]:
-        yield {**config, "applications": urgent}
-    yield smallest
+    smallest = minimal(config)["applications"]
+    now = {each["name"]: each for each in smallest}
+    urgent = [each for each in smallest if each["import_path"] in (INFERENCE, GATEWAY)]
+    called = [each for each in smallest if each["import_path"] != CONSOLE]
+    for stage, next_stage in pairwise((urgent, called, smallest)):
+        if stage and stage != next_stage:
+            yield {**config, "applications": stage}
+    yield {**config, "applications": smallest}
     for application in config["applications"]:
         if now.get(application["name"], application) != application:
             now[application["name"]] = application

@@ -46,12 +46,14 @@ def test_a_second_path_to_an_application_comes_later():
 
 
 def test_a_config_grows_from_the_decisions_to_the_whole():
-    """Decisions first, then one replica of each, and then more of one application at a time."""
+    """Decisions, then what programs call, the console, and more of one application at a time."""
     shipped = shipped_config()
-    (first, smallest, *steps) = list(staged_startup(shipped))
+    (first, called, smallest, *steps) = list(staged_startup(shipped))
     assert [each["name"] for each in first["applications"]] == ["inference", "gateway"]
     assert first["applications"] == smallest["applications"][:2]
     assert smallest == minimal(shipped)
+    late = [each for each in smallest["applications"] if each not in called["applications"]]
+    assert [each["name"] for each in late] == ["console"]
     before = smallest
     for step in steps:
         changed = [each for each in step["applications"] if each not in before["applications"]]
