@@ -29,10 +29,10 @@ def worker(tmp_path) -> Path:
     return path
 
 
-def started(setup: Path, worker: Path, context: dict[str, Any] | None, language: str) -> Any:
+def started(setup: Path, worker: Path, context: dict[str, Any] | None) -> Any:
     told = worker.with_name(f"told-{setup.parent.name}.json")
     arguments = ["--node-ip-address=127.0.0.1", "--raylet-name=a $HOME 'b", "--worker-id=1"]
-    options = [f"--language={language}"]
+    options = ["--language=PYTHON"]
     if context is not None:
         options.append(f"--serialized-runtime-env-context={json.dumps(context)}")
     environment = {"PATH": os.environ["PATH"], "TOLD": str(told), "WHO": "me", "KEPT": "kept"}
@@ -66,15 +66,15 @@ def started(setup: Path, worker: Path, context: dict[str, Any] | None, language:
     ],
 )
 def test_it_sets_what_ray_sets(worker, context):
-    ours = started(SETUP_WORKER, worker, context, "PYTHON")
-    assert ours == started(RAYS, worker, context, "PYTHON")
+    ours = started(SETUP_WORKER, worker, context)
+    assert ours == started(RAYS, worker, context)
     assert ours[0][0] == str(worker)
     assert ours[2]["KEPT"] == "kept"
 
 
 def test_a_context_that_a_later_ray_extends_is_left_to_ray(worker):
     with pytest.raises(subprocess.CalledProcessError) as error:
-        started(SETUP_WORKER, worker, {"not_known": 1}, "PYTHON")
+        started(SETUP_WORKER, worker, {"not_known": 1})
     assert b"not_known" in error.value.stderr  # Ray's class refuses it
 
 

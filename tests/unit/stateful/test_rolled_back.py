@@ -76,6 +76,15 @@ class Acting:
         self.renewing.cancel()
         self.authority.stop()
 
+    async def start_from_backup(self) -> tuple[NumberingAuthority, FaultyStore]:
+        """Die, and start the next term, from the backup."""
+        self.die()
+        store = FaultyStore()
+        store.rows.update(self.backup)
+        second = await next_term(store, on_end=self.ended.append)
+        await second.start()
+        return second, store
+
 
 async def replica_starts(store: DictStore) -> Layout:
     async def has_ended(process: str) -> bool:
@@ -137,11 +146,7 @@ async def test_a_replica_finds_it_if_the_state_actor_died():
 @simulated
 async def test_a_term_that_a_replica_knows_to_lack_writes_serves_no_other_replica(down):
     acting = await Acting().begin()
-    acting.die()
-    store = FaultyStore()
-    store.rows.update(acting.backup)
-    second = await next_term(store, on_end=acting.ended.append)
-    await second.start()
+    second, store = await acting.start_from_backup()
     store.server.down = down
     with pytest.raises(AuthorityUnavailableError if down else StoreRolledBackError):
         await second.open_session(Hello("a", 1, acting.seen))
@@ -157,11 +162,7 @@ async def test_a_term_that_a_replica_knows_to_lack_writes_serves_no_other_replic
 @simulated
 async def test_a_term_that_lacks_writes_ends_though_the_replica_that_knows_it_leaves():
     acting = await Acting().begin()
-    acting.die()
-    store = FaultyStore()
-    store.rows.update(acting.backup)
-    second = await next_term(store, on_end=acting.ended.append)
-    await second.start()
+    second, _ = await acting.start_from_backup()
     opening = asyncio.create_task(second.open_session(Hello("a", 1, acting.seen)))
     while second._leadership.may_act():
         await asyncio.sleep(0)
