@@ -96,9 +96,8 @@ async def await_other_clusters(
         ClusterClaimedError: one has, and nothing was changed.
         StoreUnavailable: the store does not answer.
     """
-    row = await store.get(table, LAYOUT_ROW)
-    layout = Layout.unpack(row) if row else None
-    partitions = (*layout.partitions, *layout.earlier) if layout else ()
+    layout = Layout.unpack(await store.get(table, LAYOUT_ROW))
+    partitions = (*layout.partitions, *layout.earlier)
     await asyncio.gather(
         *(await_silence(store, table, each, session, has_ended, lease_s) for each in partitions)
     )
@@ -123,10 +122,7 @@ async def check_tag(
         ForeignStatesError: there are some.
         StoreUnavailable: the store does not answer.
     """
-    row = await store.get(table, LAYOUT_ROW)
-    if row is None:
-        return
-    present = Layout.unpack(row)
+    present = Layout.unpack(await store.get(table, LAYOUT_ROW))
     if present.tag in (None, claimant.tag):
         return
     stamp = None if restores else cluster_stamp(claimant.session)

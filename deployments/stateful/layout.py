@@ -9,6 +9,7 @@ generations have been retired (invariant 10 of :mod:`.protocol`).
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from deployments.store import Expected
 N_SLOTS = 64
 LAYOUT_ROW = "layout"
 _TAG = "network"  # the name in the store, older than the engine
+_ID = "id"
 _ATTEMPTS = 20
 
 
@@ -80,6 +82,23 @@ class Cluster(Protocol):
             AuthorityUnavailableError: the cluster does not answer.
         """
 
+    async def note(self, name: str, value: str) -> str:
+        """Keep a value in the memory of this start of the cluster, which outlives its processes.
+
+        Returns:
+            The value that was kept first under this name.
+
+        Raises:
+            AuthorityUnavailableError: the cluster does not answer.
+        """
+
+    async def noted(self, prefix: str) -> list[str]:
+        """Return the names that begin with the prefix and have a value.
+
+        Raises:
+            AuthorityUnavailableError: the cluster does not answer.
+        """
+
     async def retire(self, partition: Partition) -> None:
         """Ask the authority of a partition in an earlier layout to retire it.
 
@@ -108,7 +127,7 @@ class Layout:
     """One generation.
 
     Attributes:
-        terms: what the replicas and authorities of one generation must agree on.
+        terms: what the replicas and authorities of one generation must agree on, and its id.
         earlier: partitions of earlier generations that may not have been retired yet.
     """
 
@@ -126,14 +145,23 @@ class Layout:
         """What the states belong to; None in layouts that were made before tags."""
         return self.terms.get(_TAG)
 
+    @property
+    def id(self) -> str:
+        """Tells it from another layout of the same generation; "" in layouts from before ids."""
+        return str(self.terms.get(_ID, ""))
+
     def agrees_with(self, other: Layout) -> bool:
-        return (self.shards, self.terms) == (other.shards, other.terms)
+        other_terms = other.terms | {_ID: self.id}
+        return (self.shards, self.terms | {_ID: self.id}) == (other.shards, other_terms)
 
     def pack(self) -> bytes:
         return json.dumps([self.generation, self.shards, self.terms, self.earlier]).encode()
 
     @classmethod
-    def unpack(cls, row: bytes) -> Layout:
+    def unpack(cls, row: bytes | None) -> Layout:
+        """Return the layout in a row; without one, the layout before the first."""
+        if row is None:
+            return cls(0, 1, {})
         generation, shards, terms, earlier = json.loads(row)
         return cls(generation, shards, terms, tuple(Partition(*each) for each in earlier))
 
@@ -145,6 +173,7 @@ def layout_of(options: StateOptions, tag: str) -> Layout:
         "lease_s": options.lease_s,
         "commits_reach_store": options.commits_reach_store,
         _TAG: tag,
+        _ID: secrets.token_hex(8),
     }
     return Layout(1, options.shards, terms)
 
@@ -162,19 +191,18 @@ async def agree_on_layout(store: StateStore, table: str, options: StateOptions, 
     wanted = layout_of(options, tag)
     for _ in range(_ATTEMPTS):
         row = await store.get(table, LAYOUT_ROW)
-        if row is not None:
-            present = Layout.unpack(row)
-            if present.agrees_with(wanted):
-                return present
-            remaining = [
-                partition
-                for partition in (*present.earlier, *present.partitions)
-                if await store.get(table, partition.row) is not None
-            ]
-            wanted = replace(wanted, generation=present.generation + 1, earlier=tuple(remaining))
-        puts = {LAYOUT_ROW: wanted.pack()} | {each.row: b"" for each in wanted.partitions}
+        present = Layout.unpack(row)
+        if present.agrees_with(wanted):
+            return present
+        remaining = [
+            partition
+            for partition in (*present.earlier, *present.partitions)
+            if await store.get(table, partition.row) is not None
+        ]
+        layout = replace(wanted, generation=present.generation + 1, earlier=tuple(remaining))
+        puts = {LAYOUT_ROW: layout.pack()} | {each.row: b"" for each in layout.partitions}
         if await store.change(table, puts, when=Expected(LAYOUT_ROW, row)):
-            return wanted
+            return layout
     raise AuthorityUnavailableError(
         f"The layout of the hidden states changed {_ATTEMPTS} times in a row. Replicas with "
         "different options may be starting at the same time"

@@ -83,8 +83,8 @@ Cost of each fault
     the store fails         nothing. Owners continue stepping, and states move between replicas,
                             unless commits reach the store. Resets, new members and a new term
                             wait for it
-    the store loses writes  nothing is stepped until an operator accepts the loss, if any process is
-                            left that knows of it (:mod:`.rolled_back`)
+    the store loses writes  nothing is stepped until an operator accepts the loss, if a process is
+                            left that knows of it, or the cluster does (:mod:`.rolled_back`)
     authority and replica   the steps since the last snapshot, at most ``snapshot_period_s``; none
     die together            if commits reach the store
     everything dies         states begin again from their initial state, or from their snapshots

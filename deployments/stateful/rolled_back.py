@@ -5,7 +5,11 @@ replicas remember the highest number. If the store has a lower one, it has lost 
 continue from earlier steps, and resets would be undone. So the finder notes that in the store, and
 while the note is there, no replica is admitted and no term begins.
 
-If every process of the cluster has ended, none remembers the number, and nothing is found.
+A store that has lost a whole term or layout is found otherwise, because the term that begins in its
+place may not meet the processes of the lost one. So the cluster remembers every term and layout,
+and a term begins only if the store has not lost one.
+
+After a start of the whole cluster there is no process and no memory, and nothing is found.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from deployments.stateful.protocol import DismissedError
 from deployments.store import Expected
 
 ROLLED_BACK_ROW = "rolled-back"
-"""Its value is the generation of the layout that found it."""
+"""Its value is the highest generation of a layout that the finder knows."""
 
 
 class StoreRolledBackError(DismissedError):
@@ -57,7 +61,7 @@ async def accept_rolled_back(store: StateStore, table: str) -> bool:
         return False
     puts: dict[str, bytes] = {}
     row = await store.get(table, LAYOUT_ROW)
-    present = Layout.unpack(row) if row is not None else Layout(0, 1, {})
+    present = Layout.unpack(row)
     generation = max(present.generation, int(noted)) + 1
     accepted = replace(
         present,

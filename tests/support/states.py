@@ -59,6 +59,12 @@ class HealthyCluster:
     async def is_current(self) -> bool:
         return True
 
+    async def note(self, name: str, value: str) -> str:
+        return value
+
+    async def noted(self, prefix: str) -> list[str]:
+        return [f"{prefix}0"]
+
     async def retire(self, partition: Partition) -> None:
         raise AssertionError("there is no earlier layout")
 

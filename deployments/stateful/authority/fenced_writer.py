@@ -94,6 +94,7 @@ class FencedWriter:
     Attributes:
         record: of the partition, as this term wrote it last.
         inherited: the number of writes of the terms before.
+        highest_generation: of all layouts that the cluster is known to have had.
     """
 
     def __init__(self, store: StateStore, table: str, partition: Partition) -> None:
@@ -101,6 +102,7 @@ class FencedWriter:
         self.table = table
         self.record = LeadershipRecord()
         self.inherited = 0
+        self.highest_generation = partition.generation
         self._partition = partition
         self._stored = b""  # the record, byte for byte as in the store
         self._in_doubt = False  # whether the outcome of the last write is unknown
@@ -213,8 +215,8 @@ class FencedWriter:
         """
         if stored is not None:
             return LeadershipRecord.unpack(stored).writes < known
-        row = await self._read(LAYOUT_ROW)
-        return row is None or Layout.unpack(row).generation < self._partition.generation
+        layout = Layout.unpack(await self._read(LAYOUT_ROW))
+        return layout.generation < self._partition.generation
 
     async def _refuse_store(self, stored: bytes | None) -> StoreRolledBackError:
         """Note in the store that it was rolled back, and return the error.
@@ -223,7 +225,7 @@ class FencedWriter:
             stored: the record of the partition. It gets another term, so that no process acts
                 under it: a changed attempt would not do, because its own process adopts that.
         """
-        puts = {ROLLED_BACK_ROW: str(self._partition.generation).encode()}
+        puts = {ROLLED_BACK_ROW: str(self.highest_generation).encode()}
         if stored is not None:
             found = LeadershipRecord.unpack(stored)
             puts[self._partition.row] = replace(found, term=found.term + 1).pack()

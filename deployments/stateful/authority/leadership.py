@@ -35,6 +35,11 @@ logger = logging.getLogger("ray.serve")
 _PAUSE_S = 0.1
 
 
+def _term_name(partition: Partition, term: int | str = "") -> str:
+    """Return the name under which the cluster remembers a term, or how those of all begin."""
+    return f"term/{partition.generation}/{partition.shard}/{term}"
+
+
 class LeaderLease:
     """The right to act, confirmed again and again.
 
@@ -179,8 +184,33 @@ class Leadership:
         acquired_at = self._clock()
         self.lease.begin(asked_at)
         on_acquired()
+        await self._refuse_lost_terms()
         await self._wait_for_predecessor(before, acquired_at)
         await self._wait_for_earlier_layouts()
+
+    async def _refuse_lost_terms(self) -> None:
+        """Check that the store has lost no term or layout that this cluster remembers.
+
+        Raises:
+            StoreRolledBackError: it has lost one.
+            AuthorityUnavailableError: the store or the cluster does not answer.
+        """
+        cluster, layout = self._cluster, await self._read_layout()
+        first_process = await cluster.note(_term_name(self._partition, self.term), cluster.process)
+        first_id = await cluster.note(f"layout/{layout.generation}", layout.id)
+        layouts = await cluster.noted("layout/")
+        highest = max(int(each.rpartition("/")[2]) for each in layouts)
+        self.writer.highest_generation = max(self.writer.highest_generation, highest)
+        present = await self._read_layout()  # it may have changed before the highest was noted
+        lost_term = first_process != cluster.process
+        if lost_term or first_id != layout.id or present.generation < highest:
+            raise await self.writer.refuse_store()
+
+    async def _read_layout(self) -> Layout:
+        try:
+            return Layout.unpack(await self.writer.store.get(self.writer.table, LAYOUT_ROW))
+        except StoreUnavailable as error:
+            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
 
     async def _wait_for_predecessor(self, before: LeadershipRecord, acquired_at: float) -> None:
         """Return when the process of the term before has ended, or its leader lease has.
@@ -199,10 +229,8 @@ class Leadership:
 
     async def _wait_for_earlier_layouts(self) -> None:
         """Return when every partition of an earlier layout is retired."""
-        store, table = self.writer.store, self.writer.table
         try:
-            row = await store.get(table, LAYOUT_ROW)
-            for partition in Layout.unpack(row).earlier if row else ():
+            for partition in (await self._read_layout()).earlier:
                 if partition.generation >= self._partition.generation:
                     continue  # the present layout is a later one, and waits for this partition
                 while not await self._is_retired(partition):
@@ -215,8 +243,10 @@ class Leadership:
         stored = await store.get(table, partition.row)
         if stored is None:
             return True
-        if LeadershipRecord.unpack(stored).session != self._cluster.session:
-            await self._await_silence(partition)
+        await self._await_silence(partition)
+        is_ours = LeadershipRecord.unpack(stored).session == self._cluster.session
+        # If its record was lost, the cluster remembers its terms.
+        if not is_ours and not await self._cluster.noted(_term_name(partition)):
             unchanged = Expected(partition.row, stored)
             return await store.change(table, {}, [partition.row], when=unchanged)
         try:

@@ -144,7 +144,7 @@ class StateActor(StateAuthority):
             config.open_store(),
             table_of(app),
             partition,
-            RayCluster(config.find),
+            RayCluster(app, config.find),
             config.state_bytes,
             on_end=_restart,
         )

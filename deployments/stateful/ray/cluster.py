@@ -13,7 +13,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, RayError
 
-from deployments.ray_private.core import SERVE_NAMESPACE, read_actor_process
+from deployments.ray_private.core import SERVE_NAMESPACE, note, noted, read_actor_process
 from deployments.stateful.layout import Partition
 from deployments.stateful.protocol import AuthorityUnavailableError, StateError
 
@@ -54,10 +54,11 @@ class RayCluster:
     """Implements :class:`~deployments.stateful.layout.Cluster` in a state actor.
 
     Args:
+        app: name of the application.
         find: returns the state actor of a partition, created if necessary.
     """
 
-    def __init__(self, find: Callable[[Partition], ActorHandle]) -> None:
+    def __init__(self, app: str, find: Callable[[Partition], ActorHandle]) -> None:
         context = ray.get_runtime_context()
         self._find = find
         self._node = context.get_node_id()
@@ -66,6 +67,8 @@ class RayCluster:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="ray-look-up")
         self.session = context.get_session_name()
         self.process = name_of_this_process()
+        # A GCS with a store has notes of earlier starts, too.
+        self._notes = f"{self.session}/{app}/"
 
     async def is_alive(self, replica: str) -> bool:
         """Return False for a dead replica; True for a slow one, whose lease will expire."""
@@ -82,11 +85,14 @@ class RayCluster:
         return await has_ended(process)
 
     async def is_current(self) -> bool:
-        try:
-            node, pid = await self._look_up(lambda: read_actor_process(self._actor_id))
-        except Exception as error:  # whatever the GCS client raises
-            raise AuthorityUnavailableError(f"Ray does not answer: {error!r}") from error
+        node, pid = await self._require(lambda: read_actor_process(self._actor_id))
         return (node, pid) == (self._node, os.getpid())
+
+    async def note(self, name: str, value: str) -> str:
+        return await self._require(lambda: note(self._notes + name, value))
+
+    async def noted(self, prefix: str) -> list[str]:
+        return await self._require(lambda: noted(self._notes + prefix))
 
     async def retire(self, partition: Partition) -> None:
         try:
@@ -94,6 +100,12 @@ class RayCluster:
             await asyncio.wait_for(actor.give_up.remote(), RETIRE_TIMEOUT_S)
         except (TimeoutError, RayError, StateError) as error:
             raise AuthorityUnavailableError(str(error).split("\n")[0]) from error
+
+    async def _require(self, ask: Callable[[], T]) -> T:
+        try:
+            return await self._look_up(ask)
+        except Exception as error:  # whatever the GCS client raises
+            raise AuthorityUnavailableError(f"Ray does not answer: {error!r}") from error
 
     async def _look_up(self, ask: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -79,6 +79,7 @@ class FakeCluster:
         current: whether the cluster knows this process; None: it does not respond.
         responds_after_s: delay of that response.
         retire_calls: partitions of earlier layouts.
+        notes: what the cluster remembers.
     """
 
     def __init__(self, session: str = "first", process: str = "node/1/1") -> None:
@@ -89,6 +90,7 @@ class FakeCluster:
         self.current: bool | None = True
         self.responds_after_s = 0.0
         self.retire_calls: list[Partition] = []
+        self.notes: dict[str, str] = {}
 
     async def is_alive(self, replica: str) -> bool:
         await asyncio.sleep(0.001)
@@ -98,10 +100,21 @@ class FakeCluster:
         return process in self.ended
 
     async def is_current(self) -> bool:
+        return await self._respond()
+
+    async def _respond(self) -> bool:
         await asyncio.sleep(self.responds_after_s)
         if self.current is None:
             raise AuthorityUnavailableError("the cluster does not respond")
         return self.current
+
+    async def note(self, name: str, value: str) -> str:
+        await self._respond()
+        return self.notes.setdefault(name, value)
+
+    async def noted(self, prefix: str) -> list[str]:
+        await self._respond()
+        return [each for each in self.notes if each.startswith(prefix)]
 
     async def retire(self, partition: Partition) -> None:
         self.retire_calls.append(partition)

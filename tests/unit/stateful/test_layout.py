@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from deployments.stateful.layout import (
     N_SLOTS,
     Layout,
     Partition,
+    StateStore,
     agree_on_layout,
     layout_of,
     shard_of,
@@ -19,7 +21,8 @@ from deployments.stateful.layout import (
 )
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import Key
-from deployments.store import StoreUnavailable
+from deployments.store import Expected, StoreUnavailable
+from tests.support.states import DictStore
 from tests.unit.stateful.authorities import OPTIONS, TABLE, FaultyStore, options
 from tests.unit.stateful.simulation.scenario import simulated
 
@@ -29,7 +32,25 @@ ONE_OF_EACH_SLOT = list(
 )
 
 
-async def agree(store: FaultyStore, options: StateOptions = OPTIONS, tag: str = "test") -> Layout:
+class LosesAll(DictStore):
+    """A store that can lose everything before the next change."""
+
+    loses = False
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        if self.loses:
+            self.rows, self.loses = {}, False
+        return await super().change(table, puts, deletes, when=when)
+
+
+async def agree(store: StateStore, options: StateOptions = OPTIONS, tag: str = "test") -> Layout:
     return await agree_on_layout(store, TABLE, options, tag)
 
 
@@ -118,6 +139,15 @@ async def test_processes_with_different_options_all_get_their_own_layout():
     last = max(layouts, key=lambda layout: layout.generation)
     assert Layout.unpack(store.rows[LAYOUT_ROW]) == last
     assert {partition.generation for partition in last.earlier} == {1, 2}
+
+
+@simulated
+async def test_a_store_that_has_lost_its_layout_meanwhile_gets_a_first_one():
+    store = LosesAll()
+    await agree(store)
+    store.loses = True
+    layout = await agree(store, options(shards=2))
+    assert (layout.generation, layout.earlier) == (1, ())
 
 
 @simulated

@@ -50,12 +50,17 @@ class Acting:
     Attributes:
         backup: the store before that.
         before_the_term: the store before the term began.
+        notes: what its cluster remembers.
         ended: why the process of the authority ends.
     """
 
     async def begin(self, options: StateOptions = OPTIONS) -> Acting:
         self.store, self.ended = DictStore(), list[BaseException]()
-        self.authority = await make_authority(options, self.store, on_end=self.ended.append)
+        cluster, self.notes = FakeCluster(), dict[str, str]()
+        cluster.notes = self.notes
+        self.authority = await make_authority(
+            options, self.store, cluster, on_end=self.ended.append
+        )
         self.before_the_term = dict(self.store.rows)
         self.session = await join(self.authority, "a")
         self.renewing = keep(self.authority, self.session)
@@ -211,6 +216,125 @@ async def test_the_later_store_is_served_again_without_a_command():
     await second.start()
     assert [each.version.step for each in second._table] == [2]
     second.stop()
+
+
+class Moved:
+    """States that have moved through three layouts, in a cluster that remembers them.
+
+    Attributes:
+        backups: the store with each of them.
+    """
+
+    async def begin(self) -> Moved:
+        self.store, self.cluster = DictStore(), FakeCluster()
+        first = await make_authority(store=self.store, cluster=self.cluster)
+        await first.start()
+        first.stop()
+        self.backups = [dict(self.store.rows)]
+        for shards in (2, 4):
+            await self.starts(shards)
+            self.backups.append(dict(self.store.rows))
+        return self
+
+    async def starts(self, shards: int) -> int:
+        """Start the first authority of a layout, and return the layout's generation."""
+        options = OPTIONS.model_copy(update={"shards": shards})
+        layout = await agree_on_layout(self.store, TABLE, options, "test")
+        for each in layout.earlier:
+            self.store.rows.pop(each.row, None)  # as when it was retired
+        partition = layout.partitions[0]
+        authority = await make_authority(options, self.store, self.cluster, partition)
+        await authority.start()
+        authority.stop()
+        return layout.generation
+
+
+@simulated
+async def test_no_term_begins_from_a_store_that_has_lost_the_term_before():
+    acting = await Acting().begin()
+    acting.die()
+    acting.store.rows = dict(acting.before_the_term)
+    cluster = FakeCluster(process="node/2/2")
+    cluster.notes = acting.notes
+    second = await make_authority(store=acting.store, cluster=cluster)
+    with pytest.raises(StoreRolledBackError):
+        await second.start()
+    assert ROLLED_BACK_ROW in acting.store.rows
+
+
+@simulated
+async def test_the_next_layout_asks_the_state_actor_whose_record_the_store_has_lost():
+    acting = await Acting().begin()
+    acting.store.rows = dict(acting.before_the_term)
+    options = OPTIONS.model_copy(update={"shards": 2})
+    (partition, _) = (await agree_on_layout(acting.store, TABLE, options, "test")).partitions
+    cluster = FakeCluster(process="node/2/2")
+    cluster.notes = acting.notes
+    later = await make_authority(options, acting.store, cluster, partition)
+    starting = asyncio.create_task(later.start())
+    await asyncio.sleep(NOTICED_S)
+    assert cluster.retire_calls
+    assert isinstance(acting.ended[0], StoreRolledBackError)
+    starting.cancel()
+    later.stop()
+    acting.die()
+
+
+@pytest.mark.parametrize(
+    ("backup", "shards"),
+    [(0, 1), (1, 3)],
+    ids=["an earlier layout", "another layout of the same generation"],
+)
+@simulated
+async def test_no_term_begins_from_a_store_that_has_lost_a_layout(backup, shards):
+    moved = await Moved().begin()
+    moved.store.rows = dict(moved.backups[backup])
+    with pytest.raises(StoreRolledBackError):
+        await moved.starts(shards)
+    assert await accept_rolled_back(moved.store, TABLE)
+    layout = await replica_starts(moved.store)
+    assert layout.generation > 3
+    assert await moved.starts(layout.shards) == layout.generation
+
+
+@simulated
+async def test_a_store_that_has_lost_a_layout_is_served_again_when_the_later_one_is_back():
+    moved = await Moved().begin()
+    moved.store.rows = dict(moved.backups[1])
+    with pytest.raises(StoreRolledBackError):
+        await moved.starts(3)
+    moved.store.rows = dict(moved.backups[2])
+    assert await moved.starts(4) == 3
+
+
+@simulated
+async def test_a_layout_that_changes_while_a_term_begins_is_not_taken_for_a_loss():
+    store = DictStore()
+    first = await make_authority(store=store, cluster=(cluster := FakeCluster()))
+    cluster.responds_after_s = NOTICED_S / 10
+    starting = asyncio.create_task(first.start())
+    while not first.term:
+        await asyncio.sleep(0.001)
+    later = await agree_on_layout(store, TABLE, OPTIONS.model_copy(update={"shards": 2}), "test")
+    cluster.notes[f"layout/{later.generation}"] = later.id
+    await starting
+    assert ROLLED_BACK_ROW not in store.rows
+    first.stop()
+
+
+@simulated
+async def test_a_term_does_not_begin_while_the_cluster_does_not_remember():
+    first = await make_authority(cluster=(cluster := FakeCluster()))
+    cluster.responds_after_s = NOTICED_S / 10
+    starting = asyncio.create_task(first.start())
+    while not first.term:
+        await asyncio.sleep(0.001)
+    cluster.current = None
+    with pytest.raises(AuthorityUnavailableError):
+        await starting
+    cluster.current = True
+    await first.start()
+    first.stop()
 
 
 @simulated

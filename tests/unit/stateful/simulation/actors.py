@@ -91,6 +91,18 @@ class ActorProcess:
             raise AuthorityUnavailableError("Ray does not respond")
         return self._actor.current is self
 
+    async def note(self, name: str, value: str) -> str:
+        return (await self._notes()).setdefault(name, value)
+
+    async def noted(self, prefix: str) -> list[str]:
+        return [each for each in await self._notes() if each.startswith(prefix)]
+
+    async def _notes(self) -> dict[str, str]:
+        if not await self._reaches_ray():
+            raise AuthorityUnavailableError("Ray does not respond")
+        notes: dict[str, str] = self._cluster.notes.setdefault(self.session, {})
+        return notes
+
     async def _reaches_ray(self) -> bool:
         network = self._cluster.network
         cut = not network.passes(self.node, RAY)

@@ -61,6 +61,7 @@ class SimulatedCluster:
         rival: another cluster with the same store, network and history.
         actors: of the layouts since this start.
         partitions: of every layout.
+        notes: what Ray remembers, by session.
         slowest_message_s: longest latency so far.
         known_dead, known_ended: replicas, and processes of actors, that Ray knows to be dead.
         reached: situations, see :mod:`.coverage`.
@@ -95,6 +96,7 @@ class SimulatedCluster:
         self.canary_runs: frozenset[str] = frozenset()
         self.actors: dict[Partition, Actor] = {}
         self.partitions: dict[Partition, None] = {}
+        self.notes: dict[str, dict[str, str]] = {}
         self.slowest_message_s = latency_s[1]
         self.replicas: list[Replica] = []
         self.known_dead: set[str] = set()

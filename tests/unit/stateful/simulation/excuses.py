@@ -165,17 +165,24 @@ class Excuses:
             if lost.step.committed_at is None:
                 waits = self._cluster.options_of(lost.step.replica).responses_wait
                 return None if waits else Excuse("everything restarted, not committed", at)
-            if self._missing_in_store(lost, at):
+            its_write_came_late = lost.step.committed_at > at
+            if not its_write_came_late and self._missing_in_store(lost, at):
                 return Excuse("everything restarted, not in the store", at)
         return None
 
     def _was_rolled_back(self, lost: Lost) -> Excuse | None:
-        """Excuse what an operator gave up, or what no living process knew any more."""
+        """Excuse what an operator gave up, or what no living process knew any more.
+
+        A step that was void when it was made may count after that: a replica that was paused has
+        claimed it, and the authority knows no later one.
+        """
+        committed_at = [each.committed_at or 0.0 for each in (lost.step, lost.witness)]
+        counts_at = max(lost.witness.at, *committed_at)
         for at in self._history.accepted:
-            if lost.step.at <= at <= lost.witness.at:
+            if lost.step.at <= at <= counts_at:
                 return Excuse("the store was rolled back, and accepted", at)
         for at in self._history.forgotten:
-            if lost.step.at <= at <= lost.witness.at:
+            if lost.step.at <= at <= counts_at:
                 return Excuse("the store was rolled back, and no process remembered", at)
         return None
 

@@ -94,6 +94,26 @@ def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
     assert loss.excuse() == excuse
 
 
+@pytest.mark.parametrize(
+    ("moments", "name"), [("accepted", "accepted"), ("forgotten", "no process remembered")]
+)
+@pytest.mark.parametrize(
+    ("at", "committed_at", "excused"),
+    [
+        (1.9, (2.0, 3.0), False),
+        (2.5, (2.0, 3.0), True),
+        (3.1, (2.0, 3.0), False),
+        (3.1, (2.0, 3.2), True),  # the later step was void until then
+        (3.1, (3.2, 3.0), True),  # the earlier one was
+    ],
+)
+def test_a_rollback_of_the_store(moments, name, at, committed_at, excused):
+    loss = Loss()
+    loss.lost.committed_at, loss.witness.committed_at = committed_at
+    getattr(loss.history, moments).append(at)
+    assert loss.excuse() == (f"the store was rolled back, and {name}" if excused else None)
+
+
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize(
     ("at", "excuse"), [(1.9, None), (2.5, "everything restarted"), (3.1, None)]
@@ -121,6 +141,14 @@ def test_a_restart_that_restores_costs_only_what_was_not_in_the_store(
     if in_store:
         loss.write_snapshot(loss.lost, 2.04)
     assert loss.excuse() == excuse
+
+
+def test_a_write_that_reaches_the_store_after_a_restart_is_not_lost_by_it():
+    loss = Loss(durability="store", restore_after_restart=True)
+    loss.history.restarts.append(2.05)
+    loss.lost.committed_at = 2.06
+    loss.write_snapshot(loss.lost, 2.06)
+    assert loss.excuse() is None
 
 
 # Uncommitted steps
