@@ -109,12 +109,16 @@ class FencedWriter:
         self._lock = asyncio.Lock()
 
     async def acquire(
-        self, session: str, process: str, lease_s: float = 0.0, succeeds: str | None = None
+        self,
+        session: str,
+        process: str,
+        lease_s: float = 0.0,
+        silent: LeadershipRecord | None = None,
     ) -> LeadershipRecord:
         """Begin a new term, and return the record of the one before.
 
         Args:
-            succeeds: the only session that it may succeed; None: any.
+            silent: the only record of another cluster that it may succeed; None: any.
 
         Raises:
             PartitionRetiredError: the partition does not exist any more.
@@ -126,7 +130,7 @@ class FencedWriter:
                     raise await self._refuse_store(None)
                 raise PartitionRetiredError
             before = LeadershipRecord.unpack(stored)
-            if succeeds not in (None, before.session):
+            if silent is not None and before.session != session and before != silent:
                 raise AuthorityUnavailableError(_AT_THE_SAME_TIME)
             members = before.members if before.session == session else ()
             mine = LeadershipRecord(

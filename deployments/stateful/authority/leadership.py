@@ -179,7 +179,7 @@ class Leadership:
             self._cluster.session,
             self._cluster.process,
             self._options.leader_lease_s,
-            succeeds=silent.session,
+            silent,
         )
         acquired_at = self._clock()
         self.lease.begin(asked_at)

@@ -79,6 +79,17 @@ async def test_only_a_term_of_the_same_cluster_inherits_the_members(session, mem
 
 
 @simulated
+async def test_a_cluster_that_was_silent_is_not_succeeded_after_it_has_begun_another_term():
+    store = await new_store()
+    silent = (await acquire(store, session="another")).record
+    await acquire(store, "second", session="another")
+    with pytest.raises(AuthorityUnavailableError, match="at the same time"):
+        await FencedWriter(store, TABLE, PARTITION).acquire("cluster", "first", 0.0, silent)
+    after = FencedWriter(store, TABLE, PARTITION)
+    assert (await after.acquire("cluster", "first", 0.0, record_in(store))).process == "second"
+
+
+@simulated
 async def test_a_retired_partition_is_not_acquired():
     store = await new_store()
     del store.rows[PARTITION.row]
