@@ -56,18 +56,18 @@ async def accept_rolled_back(store: StateStore, table: str) -> bool:
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    noted = await store.get(table, ROLLED_BACK_ROW)
-    if noted is None:
-        return False
-    puts: dict[str, bytes] = {}
-    row = await store.get(table, LAYOUT_ROW)
-    present = Layout.unpack(row)
-    generation = max(present.generation, int(noted)) + 1
-    accepted = replace(
-        present,
-        generation=generation,
-        terms=present.terms | {"rolled_back": generation},  # which no options ask for
-        earlier=(*present.earlier, *present.partitions),
-    )
-    puts[LAYOUT_ROW] = accepted.pack()
-    return await store.change(table, puts, [ROLLED_BACK_ROW], when=Expected(ROLLED_BACK_ROW, noted))
+    while (noted := await store.get(table, ROLLED_BACK_ROW)) is not None:
+        row = await store.get(table, LAYOUT_ROW)
+        present = Layout.unpack(row)
+        generation = max(present.generation, int(noted)) + 1
+        accepted = replace(
+            present,
+            generation=generation,
+            terms=present.terms | {"rolled_back": generation},  # which no options ask for
+            earlier=(*present.earlier, *present.partitions),
+        )
+        puts = {LAYOUT_ROW: accepted.pack()}
+        # A replica that was admitted before the note may change the layout meanwhile.
+        if await store.change(table, puts, [ROLLED_BACK_ROW], when=Expected(LAYOUT_ROW, row)):
+            return True
+    return False

@@ -9,7 +9,7 @@ import pytest
 
 from deployments.stateful.admission import Claimant, admit
 from deployments.stateful.authority.fenced_writer import SupersededError
-from deployments.stateful.layout import Layout, agree_on_layout
+from deployments.stateful.layout import LAYOUT_ROW, Layout, agree_on_layout
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -351,6 +351,32 @@ async def test_after_an_operator_has_accepted_the_store_states_continue_from_wha
     assert (granted.version.step, value_of(granted.state)) == (1, 1.0)
     assert granted.version.epoch > acting.epoch
     third.stop()
+
+
+class ChangesLayout(DictStore):
+    """A store whose layout changes after the first look at it."""
+
+    changes = False
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        value = await super().get(table, key)
+        if self.changes and key == LAYOUT_ROW:
+            self.changes = False
+            await agree_on_layout(self, TABLE, OPTIONS.model_copy(update={"shards": 2}), "test")
+        return value
+
+
+@simulated
+async def test_an_acceptance_keeps_the_partitions_of_a_layout_that_is_made_meanwhile():
+    store = ChangesLayout()
+    await agree_on_layout(store, TABLE, OPTIONS, "test")
+    store.rows[ROLLED_BACK_ROW] = b"1"
+    store.changes = True
+    assert await accept_rolled_back(store, TABLE)
+    accepted = Layout.unpack(store.rows[LAYOUT_ROW])
+    assert accepted.generation == 3
+    assert [each.generation for each in accepted.earlier] == [1, 2, 2]
+    assert ROLLED_BACK_ROW not in store.rows
 
 
 async def of_layout(layout: Layout, store: DictStore) -> NumberingAuthority:
