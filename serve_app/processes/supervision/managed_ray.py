@@ -216,10 +216,11 @@ class ManagedRay:
     def _check_alive(self) -> None:
         if self._socket and not self._socket.exists():
             raise RayDiedError(f"Ray can start no process: {self._socket} is gone.")
-        for name, process in self._vital.items():
-            status = _status(process)
-            if status in ENDED:
-                raise RayDiedError(f"Ray has ended: {name} died.")
+        statuses = {name: _status(process) for name, process in self._vital.items()}
+        # One of them is soon followed by the others: which was the first is not known any more.
+        if dead := [name for name, status in statuses.items() if status in ENDED]:
+            raise RayDiedError(f"Ray has ended: {' and '.join(dead)} died.")
+        for name, status in statuses.items():
             if status != psutil.STATUS_STOPPED:
                 self._stopped_at.pop(name, None)
             elif self._clock() - self._stopped_at.setdefault(name, self._clock()) > HANGS_S:

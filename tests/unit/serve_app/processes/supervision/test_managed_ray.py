@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
@@ -149,6 +150,8 @@ def kill_vital(instance: FakeInstance, name: str) -> None:
     assert head
     (victim,) = [child for child in head.children() if child.name() == name]
     victim.kill()
+    while managed_ray._status(victim) not in managed_ray.ENDED:
+        time.sleep(0.01)
 
 
 def test_leftovers_are_killed_before_ray_starts(ray, instance):
@@ -175,6 +178,13 @@ def test_the_death_of_a_vital_process_ends_ray(name, ray, instance, cluster):
     kill_vital(instance, name)
     assert ray.wait() == f"Ray has ended: {name} died."
     assert instance.calls[-1] == "stop within 0 s"
+
+
+def test_vital_processes_that_died_in_the_same_moment_are_all_named(ray, instance, cluster):
+    ray.start_or_adopt()
+    for name in VITAL:
+        kill_vital(instance, name)
+    assert ray.wait() == f"Ray has ended: {' and '.join(VITAL)} died."
 
 
 @pytest.mark.parametrize("name", VITAL)
