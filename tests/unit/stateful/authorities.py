@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from deployments.stateful.authority.authority import StateAuthority
-from deployments.stateful.layout import Partition, StateStore, agree_on_layout
+from deployments.stateful.layout import LAYOUT_ROW, Partition, StateStore, agree_on_layout
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -69,6 +69,23 @@ class FaultyStore(StoreClient):
     @latency_s.setter
     def latency_s(self, seconds: float) -> None:
         self.network.latency_s = (seconds, seconds)
+
+
+class InterruptedStore(DictStore):
+    """A store to which something happens between a look at the layout and the next step.
+
+    Attributes:
+        after_a_look: what happens, once.
+    """
+
+    after_a_look: Callable[[], Awaitable[None]] | None = None
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        value = await super().get(table, key)
+        if self.after_a_look is not None and key == LAYOUT_ROW:
+            happens, self.after_a_look = self.after_a_look, None
+            await happens()
+        return value
 
 
 class FakeCluster:

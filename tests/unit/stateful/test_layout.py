@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -21,33 +20,20 @@ from deployments.stateful.layout import (
 )
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import Key
-from deployments.store import Expected, StoreUnavailable
-from tests.support.states import DictStore
-from tests.unit.stateful.authorities import OPTIONS, TABLE, FaultyStore, options
+from deployments.store import StoreUnavailable
+from tests.unit.stateful.authorities import (
+    OPTIONS,
+    TABLE,
+    FaultyStore,
+    InterruptedStore,
+    options,
+)
 from tests.unit.stateful.simulation.scenario import simulated
 
 SLOTS = {"300839359": 35, "265580972": 25}
 ONE_OF_EACH_SLOT = list(
     {slot_of(Key(f"run-{n}", "1")): Key(f"run-{n}", "1") for n in range(2000)}.values()
 )
-
-
-class LosesAll(DictStore):
-    """A store that can lose everything before the next change."""
-
-    loses = False
-
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
-        if self.loses:
-            self.rows, self.loses = {}, False
-        return await super().change(table, puts, deletes, when=when)
 
 
 async def agree(store: StateStore, options: StateOptions = OPTIONS, tag: str = "test") -> Layout:
@@ -143,9 +129,13 @@ async def test_processes_with_different_options_all_get_their_own_layout():
 
 @simulated
 async def test_a_store_that_has_lost_its_layout_meanwhile_gets_a_first_one():
-    store = LosesAll()
+    store = InterruptedStore()
     await agree(store)
-    store.loses = True
+
+    async def lose_all() -> None:
+        store.rows.clear()
+
+    store.after_a_look = lose_all
     layout = await agree(store, options(shards=2))
     assert (layout.generation, layout.earlier) == (1, ())
 

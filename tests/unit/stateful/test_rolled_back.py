@@ -29,6 +29,7 @@ from tests.unit.stateful.authorities import (
     TABLE,
     FakeCluster,
     FaultyStore,
+    InterruptedStore,
     NumberingAuthority,
     batch,
     join,
@@ -353,25 +354,16 @@ async def test_after_an_operator_has_accepted_the_store_states_continue_from_wha
     third.stop()
 
 
-class ChangesLayout(DictStore):
-    """A store whose layout changes after the first look at it."""
-
-    changes = False
-
-    async def get(self, table: str, key: str) -> bytes | None:
-        value = await super().get(table, key)
-        if self.changes and key == LAYOUT_ROW:
-            self.changes = False
-            await agree_on_layout(self, TABLE, OPTIONS.model_copy(update={"shards": 2}), "test")
-        return value
-
-
 @simulated
 async def test_an_acceptance_keeps_the_partitions_of_a_layout_that_is_made_meanwhile():
-    store = ChangesLayout()
+    store = InterruptedStore()
     await agree_on_layout(store, TABLE, OPTIONS, "test")
     store.rows[ROLLED_BACK_ROW] = b"1"
-    store.changes = True
+
+    async def change_layout() -> None:
+        await agree_on_layout(store, TABLE, OPTIONS.model_copy(update={"shards": 2}), "test")
+
+    store.after_a_look = change_layout
     assert await accept_rolled_back(store, TABLE)
     accepted = Layout.unpack(store.rows[LAYOUT_ROW])
     assert accepted.generation == 3
