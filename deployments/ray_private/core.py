@@ -7,7 +7,7 @@ from ray._private.utils import estimate_available_memory, get_num_cpus
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_list, _internal_kv_put
 from ray.util.metrics import Counter
 
-_NOTES = b"greenwave"
+_NOTES = b"greenwave"  # their namespace in the GCS
 SERVE_NAMESPACE = "serve"
 """Namespace of the replicas' actors."""
 

@@ -142,6 +142,9 @@ class FencedWriter:
             self.inherited = before.writes
             return before
 
+    async def read_layout(self) -> Layout:
+        return Layout.unpack(await self._read(LAYOUT_ROW))
+
     async def is_mine(self) -> bool:
         """Read from the store whether the partition is still this term's."""
         known = self.record.writes
@@ -219,8 +222,7 @@ class FencedWriter:
         """
         if stored is not None:
             return LeadershipRecord.unpack(stored).writes < known
-        layout = Layout.unpack(await self._read(LAYOUT_ROW))
-        return layout.generation < self._partition.generation
+        return (await self.read_layout()).generation < self._partition.generation
 
     async def _refuse_store(self, stored: bytes | None) -> StoreRolledBackError:
         """Note in the store that it was rolled back, and return the error.

@@ -24,7 +24,7 @@ from deployments.stateful.authority.snapshots import (
     snapshot_row,
 )
 from deployments.stateful.authority.table import StateTable
-from deployments.stateful.layout import LAYOUT_ROW, Cluster, Layout, Partition
+from deployments.stateful.layout import Cluster, Partition
 from deployments.stateful.options import StateOptions
 from deployments.stateful.protocol import AuthorityUnavailableError, DismissedError, Key, Mark
 from deployments.stateful.rolled_back import refuse_rolled_back
@@ -195,22 +195,17 @@ class Leadership:
             StoreRolledBackError: it has lost one.
             AuthorityUnavailableError: the store or the cluster does not answer.
         """
-        cluster, layout = self._cluster, await self._read_layout()
+        cluster, layout = self._cluster, await self.writer.read_layout()
         first_process = await cluster.note(_term_name(self._partition, self.term), cluster.process)
         first_id = await cluster.note(f"layout/{layout.generation}", layout.id)
         layouts = await cluster.noted("layout/")
         highest = max(int(each.rpartition("/")[2]) for each in layouts)
         self.writer.highest_generation = max(self.writer.highest_generation, highest)
-        present = await self._read_layout()  # it may have changed before the highest was noted
+        # It may have changed before the highest was noted.
+        present = await self.writer.read_layout()
         lost_term = first_process != cluster.process
         if lost_term or first_id != layout.id or present.generation < highest:
             raise await self.writer.refuse_store()
-
-    async def _read_layout(self) -> Layout:
-        try:
-            return Layout.unpack(await self.writer.store.get(self.writer.table, LAYOUT_ROW))
-        except StoreUnavailable as error:
-            raise AuthorityUnavailableError(f"The store is unavailable: {error}") from error
 
     async def _wait_for_predecessor(self, before: LeadershipRecord, acquired_at: float) -> None:
         """Return when the process of the term before has ended, or its leader lease has.
@@ -230,7 +225,7 @@ class Leadership:
     async def _wait_for_earlier_layouts(self) -> None:
         """Return when every partition of an earlier layout is retired."""
         try:
-            for partition in (await self._read_layout()).earlier:
+            for partition in (await self.writer.read_layout()).earlier:
                 if partition.generation >= self._partition.generation:
                     continue  # the present layout is a later one, and waits for this partition
                 while not await self._is_retired(partition):

@@ -165,8 +165,8 @@ class Excuses:
             if lost.step.committed_at is None:
                 waits = self._cluster.options_of(lost.step.replica).responses_wait
                 return None if waits else Excuse("everything restarted, not committed", at)
-            its_write_came_late = lost.step.committed_at > at
-            if not its_write_came_late and self._missing_in_store(lost, at):
+            was_committed = lost.step.committed_at <= at  # otherwise, its write arrived later
+            if was_committed and self._missing_in_store(lost, at):
                 return Excuse("everything restarted, not in the store", at)
         return None
 
