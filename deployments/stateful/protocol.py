@@ -111,7 +111,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Version of the messages. Replicas and authorities of different versions share no partition."""
 
 MAX_RECEIPTS = 64
@@ -323,11 +323,15 @@ class ClaimPart:
         released: what it gave back lately, or was about to. Only a new term may need these: the
             next owner's grant may have been lost with the earlier term.
         last: whether nothing follows.
+        expired: whether all of it was unusable for longer than a run may be idle. It may have been
+            cleared since, and the reset forgotten. So it brings no state back, but a copy that is
+            newer than the authority's still counts.
     """
 
     owned: StateBatch = field(default_factory=StateBatch)
     released: StateBatch = field(default_factory=StateBatch)
     last: bool = True
+    expired: bool = False
 
 
 class RunSummary(NamedTuple):

@@ -95,6 +95,16 @@ WRITTEN = [
         f"{REPLICA}.claims:RecentlyReleased.__init__",
         swap("min(KEEP_RELEASED_S, ttl_s)", "KEEP_RELEASED_S"),
     ),
+    Mutant(
+        "a claim to expired states brings back a run whose reset was forgotten",
+        f"{AUTHORITY}.recovery:Recovery._is_newer",
+        swap("not expired", "True"),
+    ),
+    Mutant(
+        "a claim to expired states is ignored, although a snapshot of them is restored",
+        f"{AUTHORITY}.recovery:Recovery._is_newer",
+        swap("(expired and record.version == NEVER)", "expired"),
+    ),
     # Resets
     Mutant(
         "a reset is confirmed before the store has it",

@@ -106,7 +106,7 @@ class Resets:
         """Remove resets whose voided copies no claim can name any more.
 
         Args:
-            keep_s: replicas claim nothing that was unused for so long.
+            keep_s: claims of what was unused for so long are marked as expired.
         """
         too_old = self._clock() - keep_s
         old: list[str] = []

@@ -12,7 +12,7 @@ from deployments.stateful.authority.eviction import Resets
 from deployments.stateful.authority.fenced_writer import SupersededError
 from deployments.stateful.authority.ownership import Ownership
 from deployments.stateful.authority.snapshots import Snapshot
-from deployments.stateful.authority.table import Session, StateTable
+from deployments.stateful.authority.table import NEVER, Session, StateTable
 from deployments.stateful.layout import Cluster
 from deployments.stateful.protocol import (
     AuthorityUnavailableError,
@@ -155,15 +155,17 @@ class Recovery:
     def receive(self, session: Session, part: ClaimPart) -> list[Key]:
         """Adopt the states that are newer than the table's; return the keys of missing states."""
         return [
-            *self._receive(session, part.owned, session.claimed),
-            *self._receive(session, part.released, session.released),
+            *self._receive(session, part.owned, session.claimed, part.expired),
+            *self._receive(session, part.released, session.released, part.expired),
         ]
 
-    def _receive(self, session: Session, batch: StateBatch, named: dict[Key, Version]) -> list[Key]:
+    def _receive(
+        self, session: Session, batch: StateBatch, named: dict[Key, Version], expired: bool
+    ) -> list[Key]:
         wanted = []
         for key, version, state in zip(batch.keys, batch.versions, batch.states, strict=True):
             named[key] = version
-            if not self._is_newer(session, key, version):
+            if not self._is_newer(session, key, version, expired):
                 continue
             if len(state):
                 claimed = Snapshot(version, state.tobytes(), batch.receipts.get(key, ()))
@@ -172,12 +174,12 @@ class Recovery:
                 wanted.append(key)
         return wanted
 
-    def _is_newer(self, session: Session, key: Key, version: Version) -> bool:
+    def _is_newer(self, session: Session, key: Key, version: Version, expired: bool) -> bool:
         if self._resets.voids(key.run, version.epoch):
             return False
         record = self._table.get(key)
-        if record is None:
-            return True
+        if record is None or (expired and record.version == NEVER):
+            return not expired
         return record.owner in (None, session) and record.version < version
 
     def settle(self, session: Session) -> list[Key]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from deployments.stateful.protocol import Claimed, ClaimPart, Key
+from deployments.stateful.protocol import Claimed, ClaimPart, Key, StateBatch
 from deployments.stateful.replica.held_state import HeldCopy, HeldState
 from deployments.stateful.replica.held_states import HeldStates, LeaseCounts, batch_of, outline_of
 from deployments.stateful.replica.slab import select
@@ -87,7 +87,8 @@ class Claims:
         self._counts = counts
         self._begin()
 
-    def _begin(self) -> None:
+    def _begin(self, expired: bool = False) -> None:
+        self._expired = expired
         self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # True: as owned
         self._owned: list[HeldCopy] = []  # to be claimed in full, like the next list
         self._released: list[HeldCopy] = []
@@ -97,11 +98,9 @@ class Claims:
         """Begin a claim; steps from now on follow in commits.
 
         Args:
-            expired: whether all that is held has expired, so that nothing is claimed.
+            expired: as in a ClaimPart.
         """
-        self._begin()  # an earlier attempt may have failed
-        if expired:
-            return
+        self._begin(expired)  # an earlier attempt may have failed
         owned, releasing = self._held.claimable()
         past = [copy for copy in self._recent.copies() if not self._held.is_claimable(copy.key)]
         released: list[HeldState | HeldCopy] = [*past, *releasing]
@@ -110,7 +109,7 @@ class Claims:
             return
         for some_owned, some_released in _slices(owned, released, NAMES_PER_PART):
             own, other = self._copy(some_owned, True), self._copy(some_released, False)
-            yield Part(ClaimPart(outline_of(own), outline_of(other), last=False), own, other)
+            yield self._part(outline_of, own, other, last=False)
 
     def _copy(self, held: Sequence[HeldState | HeldCopy], as_owned: bool) -> list[HeldCopy]:
         """Copy states as they are now, which counts as sent; they may be recalled meanwhile."""
@@ -129,8 +128,17 @@ class Claims:
         """Yield what is to be claimed in full, after the outlines are settled."""
         slices = _slices(self._owned, self._released, STATES_PER_PART)
         for number, (own, other) in enumerate(slices, start=1):
-            last = number == len(slices)
-            yield Part(ClaimPart(batch_of(own), batch_of(other), last), own, other)
+            yield self._part(batch_of, own, other, last=number == len(slices))
+
+    def _part(
+        self,
+        message_of: Callable[[Sequence[HeldCopy]], StateBatch],
+        owned: list[HeldCopy],
+        released: list[HeldCopy],
+        last: bool,
+    ) -> Part:
+        message = ClaimPart(message_of(owned), message_of(released), last, self._expired)
+        return Part(message, owned, released)
 
     def settle_part(self, part: Part, response: Claimed) -> None:
         """Apply the response to a part."""

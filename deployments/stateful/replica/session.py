@@ -37,8 +37,7 @@ class Session:
         claims: names what the replica holds.
         open_timeout_s: after that, opening is tried again, perhaps with another process: one that
             hangs must not keep this replica from the next term.
-        forget_after_s: states that could not be used for so long have expired, and are not
-            claimed.
+        forget_after_s: states that could not be used for so long are claimed as expired.
 
     Attributes:
         number: None before the first session.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -425,6 +426,11 @@ async def test_a_reset_of_an_unknown_run_is_recorded_too():
 
 # Expiry
 
+EXPIRED: dict[str, Callable[[StateBatch], ClaimPart]] = {
+    "owned": lambda states: ClaimPart(states, expired=True),
+    "released": lambda states: ClaimPart(released=states, expired=True),
+}
+
 
 @simulated
 async def test_an_expired_state_is_not_restored_by_a_claim():
@@ -439,6 +445,45 @@ async def test_an_expired_state_is_not_restored_by_a_claim():
     listening.cancel()
     session = await join(authority, "a", ClaimPart(released=released))
     assert (await authority.checkout(session, KEY)).version.step == 0
+
+
+@pytest.mark.parametrize("waited_for", [False, True])
+@pytest.mark.parametrize("role", EXPIRED)
+@simulated
+async def test_an_expired_claim_does_not_restore_a_run_whose_reset_was_forgotten(role, waited_for):
+    authority = await make_authority(options(run_ttl_s=1.0))
+    session = await join(authority, "a")
+    epoch = (await authority.checkout(session, KEY)).version.epoch
+    await authority.commit(session, batch(KEY, Version(epoch, 5)), [KEY])
+    await authority.reset(session, KEY.run)
+    await authority._resets.prune(keep_s=-1.0)
+    if waited_for:  # a record without a grant
+        authority._obtain(KEY)
+    states = batch(KEY, Version(epoch, 6))
+    session, claimed = await claim(authority, "a", EXPIRED[role](states))
+    assert claimed.lost == [KEY]
+    assert (await authority.checkout(session, KEY)).version.step == 0
+
+
+@pytest.mark.parametrize("role", EXPIRED)
+@simulated
+async def test_an_expired_claim_replaces_an_older_snapshot(role):
+    """No state actor acted meanwhile, or it would have removed the run."""
+    store = DictStore()
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    epoch = (await first.checkout(session, KEY)).version.epoch
+    await first.commit(session, batch(KEY, Version(epoch, 5)), [])
+    await first._snapshots.flush()
+    first.stop()
+    second = await next_term(store)
+    states = batch(KEY, Version(epoch, 6), 6.0)
+    session, claimed = await claim(second, "a", EXPIRED[role](states))
+    assert claimed.lost == []
+    if role == "owned":
+        await second.commit(session, StateBatch(), [KEY])
+    granted = await second.checkout(session, KEY)
+    assert (granted.version.step, value_of(granted.state)) == (6, 6.0)
 
 
 @simulated

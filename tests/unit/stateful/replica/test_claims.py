@@ -34,8 +34,8 @@ class Holding:
             state = np.full((2, 2), number, np.float32)
             self.held.grant(key, Grant(Version(1, number), None), state)
 
-    def parts(self, expired: bool = False) -> list[Part]:
-        return [*self.claims.outlines(expired), *self.claims.details()]
+    def parts(self) -> list[Part]:
+        return [*self.claims.outlines(), *self.claims.details()]
 
     def settle(self, parts: list[Part], lost: list[Key] | None = None) -> None:
         for part in parts:
@@ -89,18 +89,16 @@ async def test_pending_responses_are_sent_when_the_whole_claim_is_settled(lost):
     assert (holding.counts.sessions, holding.counts.states_refused) == (1, lost)
 
 
-async def test_expired_states_are_not_claimed_although_an_earlier_attempt_has_named_them():
-    holding = Holding(1)
-    response = holding.pending_response()
-    (part,) = holding.parts()
-    holding.claims.settle_part(part, Claimed())  # and the next part is lost
-    (part,) = holding.parts(expired=True)
-    assert (part.message.owned.keys, part.message.released.keys) == ([], [])
-    assert part.message.last
-    holding.settle([part])
-    assert holding.phases() == [Phase.NOT_OWNED]
-    with pytest.raises(OutcomeUnknownError):
-        await response
+@pytest.mark.parametrize("expired", [False, True])
+def test_each_part_of_a_claim_says_whether_its_states_have_expired(monkeypatch, expired):
+    monkeypatch.setattr(module, "STATES_PER_PART", 1)
+    holding = Holding(2)
+    parts = []
+    for part in holding.claims.outlines(expired):
+        parts.append(part)
+        holding.claims.settle_part(part, Claimed(holding.keys))
+    parts += holding.claims.details()
+    assert [part.message.expired for part in parts] == [expired] * 3
 
 
 def test_few_states_are_claimed_in_one_message():

@@ -161,9 +161,11 @@ async def test_a_claim_without_a_response_fails_the_session():
     assert len(authority.hellos) == 2
 
 
-@pytest.mark.parametrize(("pause_s", "claimed"), [(5.9, 1), (6.1, 0)])
+@pytest.mark.parametrize(("pause_s", "expired"), [(5.9, False), (6.1, True)])
 @simulated
-async def test_states_that_were_unusable_for_the_time_to_live_are_not_claimed(pause_s, claimed):
+async def test_states_that_were_unusable_for_the_time_to_live_are_claimed_as_expired(
+    pause_s, expired
+):
     authority, held = ScriptedAuthority(), HeldStates()
     session = session_with(authority, held, forget_after_s=5.0)
     await session.replace(None)
@@ -172,4 +174,5 @@ async def test_states_that_were_unusable_for_the_time_to_live_are_not_claimed(pa
     held.grant(key, Grant(Version(1, 0), None), initial_state(key))
     await asyncio.sleep(pause_s)  # a second of the lease, and then some
     await session.replace(session.number)
-    assert len(authority.claims[-1].owned.keys) == claimed
+    assert authority.claims[-1].owned.keys == [key]
+    assert authority.claims[-1].expired is expired
