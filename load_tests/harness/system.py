@@ -20,6 +20,7 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
+from load_tests.harness.waiting import wait_until
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
 from serve_app.processes.instance import Instance
@@ -28,6 +29,7 @@ from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.rollout.deploy import deploy, wait_until_running
 
 EDGE_TIMEOUT_S = 10.0
+FRONT_S = 10.0
 _BASES = range(27000, 30000, 500)
 
 
@@ -86,7 +88,15 @@ class System:
         config["applications"] = list(self.applications.values())
         deploy(self.instance.dashboard, config)
         wait_until_running(self.instance.dashboard, list(self.applications), timeout_s)
+        routed = "requests reach the applications"
+        wait_until(lambda: all(map(self._is_routed, applications)), FRONT_S, routed)
         return time.monotonic() - started
+
+    def _is_routed(self, application: dict[str, Any]) -> bool:
+        """Return whether requests reach an application, of which the front is told last."""
+        prefix = application["route_prefix"].rstrip("/")
+        url = f"{self.instance.front_url}{prefix}/livez"
+        return httpx.get(url, timeout=FRONT_S).status_code != 404
 
     def remove(self, *names: str) -> None:
         for name in names:
@@ -105,6 +115,11 @@ class System:
 
     def replicas(self, name: str) -> list[psutil.Process]:
         return self.processes(f"ray::ServeReplica:{name}:")
+
+    def serve_logs(self, name: str = "") -> str:
+        """Return the logs of Serve whose file names begin with ``name``."""
+        folder = self.instance.ray_dir / "session_latest" / "logs" / "serve"
+        return "".join(path.read_text() for path in sorted(folder.glob(f"{name}*.log")))
 
     def state_actors(self) -> list[psutil.Process]:
         return self.processes("ray::StateActor")

@@ -6,7 +6,7 @@ import collections
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -19,6 +19,8 @@ from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
 
 Weights = dict[str, torch.Tensor]
+
+LOG_LINES, LOG_WIDTH = 25, 240
 
 
 def save_policy(path: Path, seed: int) -> Weights:
@@ -56,6 +58,26 @@ def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Itera
     finally:
         instance.stop()
         shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what Serve last did, because its logs are removed."""
+    report = yield
+    shared = item.funcargs.get("system") if isinstance(item, pytest.Function) else None
+    if report.failed and isinstance(shared, System):
+        problems = [
+            line
+            for line in shared.serve_logs("replica").splitlines()
+            if line.startswith(("WARNING", "ERROR", "CRITICAL"))
+        ]
+        changes = shared.serve_logs("controller_").splitlines()
+        for title, lines in {"replicas": problems, "controller": changes}.items():
+            shown = "\n".join(line[:LOG_WIDTH] for line in lines[-LOG_LINES:])
+            report.sections.append((f"Serve's log of the {title}", shown))
+    return report
 
 
 @pytest.fixture

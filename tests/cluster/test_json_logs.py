@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -31,10 +30,7 @@ def told(system: System) -> Iterator[str]:
 
 def lines_of(system: System, name: str) -> list[dict[str, Any]]:
     """Read a file line by line; each must be an object."""
-    assert system.instance.temp_dir is not None
-    folder: Path = system.instance.temp_dir / "session_latest" / "logs" / "serve"
-    (path,) = folder.glob(f"{name}*.log")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.loads(line) for line in system.serve_logs(name).splitlines()]
     assert all(isinstance(line, dict) and line["message"] for line in lines)
     return lines
 

@@ -22,17 +22,11 @@ def small(system: System) -> Iterator[str]:
     system.remove("small")
 
 
-def log_of(system: System, name: str) -> str:
-    assert system.instance.temp_dir is not None
-    folder = system.instance.temp_dir / "session_latest" / "logs" / "serve"
-    return "".join(path.read_text() for path in folder.glob(f"{name}*.log"))
-
-
 async def until_logged(system: System, name: str, text: str) -> str:
     async with asyncio.timeout(10):
-        while text not in log_of(system, name):
+        while text not in system.serve_logs(name):
             await asyncio.sleep(0.1)
-    return next(line for line in log_of(system, name).splitlines() if text in line)
+    return next(line for line in system.serve_logs(name).splitlines() if text in line)
 
 
 async def test_refusals_cross_processes_in_one_sentence_and_are_logged(
