@@ -16,38 +16,23 @@ T = TypeVar("T")
 class PeriodicTask:
     """A step that is repeated until the task is stopped. Create it in an event loop.
 
+    An error of the step is logged, and the step repeated: nothing that is only kept up to date is
+    worth the replacement of a replica.
+
     Args:
-        name: what the step keeps up to date, as in "The audit log": for the log and health checks.
+        name: what the step keeps up to date, as in "The audit log", for the log.
         step: a function or a coroutine function.
         period_s: pause before the first step, and between two steps.
-        survives: whether an error of the step is only logged, and the step repeated. Otherwise the
-            error ends the task, and :meth:`check_health` reports it.
     """
 
     def __init__(
-        self,
-        name: str,
-        step: Callable[[], Awaitable[None] | None],
-        period_s: float = 1.0,
-        *,
-        survives: bool = False,
+        self, name: str, step: Callable[[], Awaitable[None] | None], period_s: float = 1.0
     ) -> None:
-        self._name = name
         self._step = step
         self._period_s = period_s
-        self._outages = Outages(name) if survives else None
+        self._outages = Outages(name)
         # no request's context: a cancelled request must not cancel this task
         self._task = asyncio.create_task(self._run(), name=name, context=contextvars.Context())
-
-    def check_health(self) -> None:
-        """Check that the task still runs.
-
-        Raises:
-            RuntimeError: it has ended; the cause is the error of its step.
-        """
-        if self._task.done():
-            cause = None if self._task.cancelled() else self._task.exception()
-            raise RuntimeError(f"{self._name}: the background task has stopped") from cause
 
     def stop(self) -> None:
         """Cancel the task."""
@@ -61,12 +46,9 @@ class PeriodicTask:
                 if inspect.isawaitable(result):
                     await result
             except Exception as error:
-                if self._outages is None:
-                    raise
                 self._outages.failed(error)
             else:
-                if self._outages is not None:
-                    self._outages.served()
+                self._outages.served()
 
 
 class BackgroundTasks:

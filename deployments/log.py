@@ -135,7 +135,8 @@ class Outages:
         earlier = f" (as {self._unmentioned} times more before)" if self._unmentioned else ""
         self._told, self._unmentioned = self._began, 0
         line = "%s does not serve%s: %s"
-        logger.warning(line, self._what, earlier, error, stacklevel=2)
+        # A timeout has no text.
+        logger.warning(line, self._what, earlier, str(error) or repr(error), stacklevel=2)
 
     def served(self) -> None:
         """Note a success."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fastapi import FastAPI
 from ray import serve
@@ -32,15 +32,6 @@ class Observability(NamedTuple):
     tracing: tracing.TracingOptions | None = None
 
 
-class Background(Protocol):
-    """Something that runs beside the requests, such as a PeriodicTask."""
-
-    def check_health(self) -> None:
-        """Raise an error when it does not run any more; its message is shown in ``/livez``."""
-
-    def stop(self) -> None: ...
-
-
 class ReplicaBase:
     """Log, traces, probes, metrics and background tasks of a replica.
 
@@ -63,11 +54,11 @@ class ReplicaBase:
         self.access_log = AccessLog(share)
         self.checks: dict[str, Check] = {}
         self.probes = Probes(self.check_health, self.checks)
-        self._background: list[Background] = []
+        self._background: list[PeriodicTask] = []
         self._close: list[Callable[[], Awaitable[None]]] = []
 
-    def run(self, *background: Background) -> None:
-        """Watch background tasks, and stop them with the replica."""
+    def run(self, *background: PeriodicTask) -> None:
+        """Stop these with the replica."""
         self._background += background
 
     def close_at_end(self, *close: Callable[[], Awaitable[None]]) -> None:
@@ -96,9 +87,7 @@ class ReplicaBase:
         return app
 
     def check_health(self) -> None:
-        """Raise an error when a background task has ended: Serve then replaces the replica."""
-        for background in self._background:
-            background.check_health()
+        """Raise an error, shown in ``/livez``, when Serve is to replace the replica."""
 
     async def __del__(self) -> None:
         for background in self._background:

@@ -76,9 +76,9 @@ class AccessControl:
         with contextlib.suppress(Exception):  # the task below logs it when it fails as well
             await self.tokens.refresh_revocations()
         return [
-            PeriodicTask("The file of keys", self._follow_keys, survives=True),
-            PeriodicTask("The list of revocations", self.tokens.refresh_revocations, survives=True),
-            PeriodicTask("The audit log", self.audit.flush, FLUSH_PERIOD_S, survives=True),
+            PeriodicTask("The file of keys", self._follow_keys),
+            PeriodicTask("The list of revocations", self.tokens.refresh_revocations),
+            PeriodicTask("The audit log", self.audit.flush, FLUSH_PERIOD_S),
         ]
 
     async def _follow_keys(self) -> None:

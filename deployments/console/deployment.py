@@ -59,7 +59,6 @@ class Console(ReplicaBase):
         return create_app(self._service, self.probes)
 
     def check_health(self) -> None:
-        super().check_health()
         self._service.check_health()
 
 

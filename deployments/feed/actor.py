@@ -87,7 +87,7 @@ def start_publisher(reporter: Reporter) -> PeriodicTask:
     context = serve.get_replica_context()
     source = Source(context.app_name, context.deployment, context.replica_id.unique_id)
     publisher = Publisher(source, reporter, find_feed)
-    return PeriodicTask("The console's feed", publisher.step, PERIOD_S, survives=True)
+    return PeriodicTask("The console's feed", publisher.step, PERIOD_S)
 
 
 async def find_feed() -> FeedHandle:

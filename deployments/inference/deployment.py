@@ -97,4 +97,3 @@ class Inference(ReplicaBase):
 
     def check_health(self) -> None:
         self._engine.check_health()
-        super().check_health()

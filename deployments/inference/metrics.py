@@ -123,9 +123,9 @@ class InferenceMetrics:
             self._publish_sample(role, batch)
 
     def _publish_sample(self, role: Role, batch: BatchSample) -> None:
-        outside, every = self._inputs.count_out_of_range(batch.agents, batch.inputs)
+        outside, inside = self._inputs.count_out_of_range(batch.agents, batch.inputs)
         self._values_seen[*role, "outside"] += outside
-        self._values_seen[*role, "inside"] += every - outside
+        self._values_seen[*role, "inside"] += inside
         if np.isfinite(batch.hidden[0]).all():
             unavailable = self._service.network.unavailable[batch.agents[:1]]
             (entropy,) = batch.policy.entropies(batch.hidden[:1], unavailable)

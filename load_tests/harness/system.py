@@ -93,10 +93,9 @@ class System:
         return time.monotonic() - started
 
     def _is_routed(self, application: dict[str, Any]) -> bool:
-        """Return whether requests reach an application, of which the front is told last."""
-        prefix = application["route_prefix"].rstrip("/")
-        url = f"{self.instance.front_url}{prefix}/livez"
-        return httpx.get(url, timeout=FRONT_S).status_code != 404
+        """Return whether the front knows an application, of which it is told last."""
+        routes = httpx.get(f"{self.instance.front_url}/-/routes", timeout=FRONT_S)
+        return application["route_prefix"] in routes.raise_for_status().json()
 
     def remove(self, *names: str) -> None:
         for name in names:

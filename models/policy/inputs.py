@@ -73,9 +73,10 @@ class InputLayout:
             inputs: (B, width) as ``encode`` lays them out.
 
         Returns:
-            The values out of range, and all that the junctions observe.
+            The values out of range, and the others of the junctions' own values. Of an observation
+            that is longer than its junction's, the values beyond are out of range.
         """
-        observed, sizes = inputs[:, : self._max_obs], self._obs_sizes[list(agents)]
-        largest = np.arange(self._max_obs) < sizes[:, None]
-        outside = np.count_nonzero((observed < 0) | (observed > largest))
-        return int(outside), int(sizes.sum())
+        observed = inputs[:, : self._max_obs]
+        own = np.arange(self._max_obs) < self._obs_sizes[list(agents)][:, None]
+        outside = (observed < 0) | (observed > own)
+        return int(np.count_nonzero(outside)), int(np.count_nonzero(own & ~outside))

@@ -73,7 +73,7 @@ def pytest_runtest_makereport(
             for line in shared.serve_logs("replica").splitlines()
             if line.startswith(("WARNING", "ERROR", "CRITICAL"))
         ]
-        changes = shared.serve_logs("controller_").splitlines()
+        changes = shared.serve_logs("controller_[0-9]").splitlines()
         for title, lines in {"replicas": problems, "controller": changes}.items():
             shown = "\n".join(line[:LOG_WIDTH] for line in lines[-LOG_LINES:])
             report.sections.append((f"Serve's log of the {title}", shown))

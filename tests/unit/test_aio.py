@@ -1,4 +1,4 @@
-"""Background tasks: repeated, stopped, and noticed when they end."""
+"""Periodic tasks, and calls at the same time."""
 
 from __future__ import annotations
 
@@ -33,33 +33,18 @@ async def test_a_step_is_repeated_until_the_task_is_stopped(is_async):
     step = Step()
     task = PeriodicTask("The metrics", step.as_coroutine if is_async else step, 2.0)
     await asyncio.sleep(9)
-    task.check_health()
     task.stop()
     await asyncio.sleep(9)
     assert step.calls == 4
-    with pytest.raises(RuntimeError, match="The metrics: the background task has stopped"):
-        task.check_health()
 
 
-@virtual_time
-async def test_an_error_ends_the_task_and_is_the_cause_of_the_failed_health_check():
-    step = Step(fails=1)
-    task = PeriodicTask("The metrics", step)
-    await asyncio.sleep(3)
-    assert step.calls == 1
-    with pytest.raises(RuntimeError, match="The metrics") as failure:
-        task.check_health()
-    assert isinstance(failure.value.__cause__, OSError)
-
-
-def test_a_task_that_survives_repeats_a_failed_step_and_logs_it_once(caplog):
+def test_a_step_that_fails_is_repeated_and_logged_once(caplog):
     step = Step(fails=4)
 
     @virtual_time
     async def story():
-        task = PeriodicTask("The file of keys", step, survives=True)
+        task = PeriodicTask("The file of keys", step)
         await asyncio.sleep(10.5)
-        task.check_health()
         task.stop()
 
     with caplog.at_level(logging.WARNING, logger="ray.serve"):

@@ -226,6 +226,10 @@ class TestOutages:
             "redis serves again after 5.0 s; 3 calls failed",
         ]
 
+    def test_an_error_without_a_text_has_its_name(self, caplog):
+        Outages("redis").failed(TimeoutError())
+        assert caplog.messages == ["redis does not serve: TimeoutError()"]
+
     def test_one_that_comes_and_goes_has_few_lines(self, caplog):
         now = 0.0
         outages = Outages("redis", period_s=10, clock=lambda: now)

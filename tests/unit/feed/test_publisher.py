@@ -108,7 +108,7 @@ class FakeFeed:
 def start(demand: Demand = NO_DEMAND) -> tuple[FakeService, FakeFeed, PeriodicTask]:
     service, feed = FakeService(), FakeFeed(demand)
     publisher = Publisher(SOURCE, service, feed.find)
-    return service, feed, PeriodicTask("The feed", publisher.step, PERIOD_S, survives=True)
+    return service, feed, PeriodicTask("The feed", publisher.step, PERIOD_S)
 
 
 @virtual_time
@@ -156,7 +156,6 @@ async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(capl
     await asyncio.sleep(100 * DEADLINE_S)
     assert feed.most_at_once == 1
     assert service.demands == [WATCHED, NO_DEMAND]
-    publisher.check_health()
     assert [record.getMessage() for record in caplog.records] == [
         f"The feed does not serve: no answer within {DEADLINE_S:g} s"
     ]
@@ -211,7 +210,6 @@ async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
     await asyncio.sleep(PERIOD_S + MOMENT_S)
     service.error = ValueError("no such policy")
     await asyncio.sleep(5 * MISSING_S)
-    publisher.check_health()
     assert service.demands[-1] == NO_DEMAND
     service.error = None
     await asyncio.sleep(2 * MISSING_S)

@@ -251,10 +251,19 @@ async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypat
     values = {key[1:]: n for key, n in counted if key[0] == "inference_observed_values"}
     assert values == {
         ("primary", "", "outside"): 2,
-        ("primary", "", "inside"): 4 * 8 - 2,
+        ("primary", "", "inside"): 4 * 8 - 1,
         ("candidate", "new", "outside"): 0,
         ("candidate", "new", "inside"): 2 * 8,
     }
     for metric in ("inference_entropy", "inference_step_ms"):
         policies = [key[1] for key, _ in recorded.observed if key[0] == metric]
         assert sorted(policies) == ["candidate"] * 2 + ["primary"] * 4
+
+
+async def test_an_observation_longer_than_its_junctions_is_counted(service, monkeypatch):
+    recorded = RecordedMetrics(monkeypatch)
+    published = InferenceMetrics(service)
+    await service.predict(LOW, SMALL, [0.5] * 19)
+    published.publish()
+    values = {key[-1]: n for key, n in recorded.counted.items() if "observed_values" in key[0]}
+    assert values == {"outside": 11, "inside": 8}

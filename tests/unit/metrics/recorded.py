@@ -31,6 +31,8 @@ class _Metric:
         self._defaults = tags
 
     def inc(self, value: float, tags: dict[str, str] | None = None) -> None:
+        if value <= 0:
+            raise ValueError(f"value must be >0, got {value}")  # as Ray does
         self._recorded.counted[self._key(tags)] += value
 
     def _record(self, value: float, tags: dict[str, str]) -> None:

@@ -32,4 +32,9 @@ def test_an_agent_may_stand_in_several_rows_and_see_nothing() -> None:
 def test_values_that_no_training_has_had_are_counted() -> None:
     agents = [0, 1, 1]
     inputs = LAYOUT.encode(agents, [[1.0] * 19, [0.0] * 8, [-0.1, 1.5, 1.0, *[0.0] * 5, 0.2]])
-    assert LAYOUT.count_out_of_range(agents, inputs) == (3, 19 + 8 + 8)
+    assert LAYOUT.count_out_of_range(agents, inputs) == (3, 19 + 8 + 6)
+
+
+def test_values_beyond_those_of_the_junction_are_not_subtracted_from_the_others() -> None:
+    inputs = LAYOUT.encode([1], [[0.5] * 19])
+    assert LAYOUT.count_out_of_range([1], inputs) == (11, 8)
