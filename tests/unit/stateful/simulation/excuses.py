@@ -112,17 +112,18 @@ class Excuses:
         begin, end = lost.step.at, lost.witness.at
         ttl_s = min(each.run_ttl_s for each in self._cluster.options_between(begin, end))
         shards = set(self._history.shards_of.values())
-        keys = {request.number: request.key for request in self._history.requests}
-        mates = {
-            key
-            for key in keys.values()
-            if key.run == lost.key.run
-            and all(shard_of(key, n) == shard_of(lost.key, n) for n in shards)
-        }
+        junctions = {request.number: request.junction for request in self._history.requests}
+
+        def is_mate(step: Step) -> bool:
+            key = junctions[step.request].in_namespace(step.policy)
+            return key.run == lost.key.run and all(
+                shard_of(key, n) == shard_of(lost.key, n) for n in shards
+            )
+
         commits = [
             step.received_at
             for step in self._history.steps
-            if step.committed_at is not None and keys[step.request] in mates
+            if step.committed_at is not None and is_mate(step)
         ]
         used = sorted([begin, end, *(at for at in commits if at and begin < at < end)])
         slack_s = 0.06 * ttl_s + SLOWEST_COMMIT_S

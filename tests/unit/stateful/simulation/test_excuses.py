@@ -94,6 +94,15 @@ def test_a_commit_of_the_run_to_the_same_authority_prevents_its_expiry(
     assert loss.excuse() == excuse
 
 
+@pytest.mark.parametrize(("shards", "excuse"), [(1, None), (2, "expired")])
+def test_a_commit_of_another_policy_goes_to_the_authority_of_its_states(shards, excuse):
+    """Although the policy in service has answered the request in the end."""
+    loss = Loss(until=2.7, anew=True, run_ttl_s=0.6)
+    loss.history.shards_of = dict.fromkeys((HERE, THERE), shards)
+    loss.step(2.35).policy = "canary"
+    assert loss.excuse() == excuse
+
+
 @pytest.mark.parametrize(
     ("moments", "name"), [("accepted", "accepted"), ("forgotten", "no process remembered")]
 )
