@@ -162,7 +162,7 @@ class _Loop:
             tree = _with_probes(module)
             vars(importlib.import_module(module))["_reached"] = reached.add
             for name, _ in functions(tree):
-                _replace(module, name, tree)
+                replace_code(module, name, tree)
         recorded: dict[str, tuple[float, list[str]]] = {}
         for item, following in _pairs(items):
             reached.clear()
@@ -186,7 +186,7 @@ class _Loop:
             self._tell(number, killer, seconds)
 
     def _judge_one(self, mutant: Mutant, items: Sequence[pytest.Item], report: Path) -> None:
-        _replace(mutant.module, mutant.function, mutant.tree())
+        replace_code(mutant.module, mutant.function, mutant.tree())
         for item, following in _pairs(items):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._failed:
@@ -213,7 +213,7 @@ def _with_probes(module: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def _replace(module: str, name: str, tree: ast.Module) -> None:
+def replace_code(module: str, name: str, tree: ast.Module) -> None:
     """Give a function of an imported module the code that it has in a tree."""
     found: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -231,7 +231,7 @@ def _replace(module: str, name: str, tree: ast.Module) -> None:
 
 def _unwrapped(found: Any) -> FunctionType:
     while not isinstance(found, FunctionType) or hasattr(found, "__wrapped__"):
-        for name in ("fget", "__func__", "__wrapped__"):
+        for name in ("fget", "func", "__func__", "__wrapped__"):
             if hasattr(found, name):
                 found = getattr(found, name)
                 break

@@ -11,8 +11,18 @@ import pytest
 from tests.mutants import mutant as mutant_module
 from tests.mutants.__main__ import ROOMS, choose
 from tests.mutants.accepted import ACCEPTED
-from tests.mutants.mutant import Mutant, MutantError, Rewrite, drop, put, swap
+from tests.mutants.mutant import (
+    Mutant,
+    MutantError,
+    Rewrite,
+    drop,
+    functions,
+    parse,
+    put,
+    swap,
+)
 from tests.mutants.operators import mutants_of
+from tests.mutants.run import replace_code
 from tests.mutants.written import WRITTEN
 
 SOURCE = '''
@@ -128,6 +138,13 @@ def test_every_generic_mutant_changes_its_function_alone():
 @pytest.mark.parametrize("mutant", WRITTEN, ids=lambda mutant: mutant.name.replace(" ", "_"))
 def test_a_written_mutant_fits_the_source(mutant: Mutant):
     compile(mutant.tree(), "source", "exec")
+
+
+def test_the_code_of_every_function_can_be_replaced():
+    for module in [module for room in ROOMS for module in room.modules]:
+        tree = parse(module)
+        for name, _ in functions(tree):
+            replace_code(module, name, tree)
 
 
 def test_every_mutant_has_a_name_of_its_own():
