@@ -41,5 +41,15 @@ ACCEPTED: dict[str, str] = {
     "deployments.stateful.authority.leadership:Leadership.retire: drop `self.require()`": (
         "the store refuses the write of a term that has lost the partition"
     ),
+    "deployments.stateful.ray.placement:choose_node: 1 for 0 in `default=0`": (
+        "without a node there is none to choose"
+    ),
+    "deployments.stateful.authority.table:StateTable.commit: -1 for 0 in"
+    " `record.receipts[-1].step if record.receipts else 0`": "the first step is 1",
+    "deployments.stateful.replica.batcher:Batcher._start_timer: False for"
+    " `request.timer_started = True`": "of several timers of a request the first decides",
+    "deployments.stateful.replica.commits:Commits._settle: True for `refused`": (
+        "where nothing is refused, nothing is lost"
+    ),
 }
 """By the mutant as ``--list`` shows it."""

@@ -64,3 +64,7 @@ def test_times_keep_their_order_for_every_lease(lease_s):
 def test_a_commit_is_sent_before_responses_would_wait_for_it(loss_bound_s):
     options = StateOptions(loss_bound_s=loss_bound_s)
     assert 0 < options.commit_delay_s < options.loss_bound_s / 2
+
+
+def test_a_response_waits_for_its_commit_for_two_leases():
+    assert StateOptions(lease_s=3.0).commit_timeout_s == 6.0

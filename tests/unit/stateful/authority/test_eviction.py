@@ -424,6 +424,21 @@ async def test_a_reset_of_an_unknown_run_is_recorded_too():
     assert ROW in store.rows
 
 
+@simulated
+async def test_a_reset_goes_before_every_replica_that_waits():
+    authority = await make_authority()
+    owner, *others = [await join(authority, name) for name in ("owner", "a", "b")]
+    epoch = (await authority.checkout(owner, KEY)).version.epoch
+    waiting = [asyncio.create_task(authority.checkout(each, KEY)) for each in others]
+    await asyncio.sleep(0.01)
+    resetting = asyncio.create_task(authority.reset(owner, KEY.run))
+    await asyncio.sleep(0.01)
+    await authority.commit(owner, batch(KEY, Version(epoch, 5)), [KEY])
+    await resetting
+    assert (await waiting[0]).version.step == 0
+    waiting[1].cancel()
+
+
 # Expiry
 
 EXPIRED: dict[str, Callable[[StateBatch], ClaimPart]] = {
@@ -553,6 +568,16 @@ async def test_a_written_run_goes_on_from_its_states_in_this_term_and_in_the_nex
     granted = await second.checkout(session, KEY)
     assert (granted.version.step, value_of(granted.state)) == (7, 3.0)
     assert (await second.checkout(session, OTHER)).version.step == 0
+
+
+@simulated
+async def test_a_write_is_answered_when_the_store_has_its_states():
+    store = FaultyStore()
+    authority = await make_authority(store=store)
+    session = await join(authority, "a")
+    store.latency_s = 0.05
+    await authority.write(session, KEY.run, WRITTEN)
+    assert snapshot_row(KEY) in store.rows
 
 
 @simulated

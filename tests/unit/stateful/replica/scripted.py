@@ -52,6 +52,7 @@ class ScriptedAuthority(Authority):
     claims: list[ClaimPart] = field(default_factory=list)
     commits: list[tuple[StateBatch, list[Key]]] = field(default_factory=list)
     resets: list[str] = field(default_factory=list)
+    written: list[StateBatch] = field(default_factory=list)
     polls: asyncio.Queue[list[Key] | Exception] = field(default_factory=asyncio.Queue)
     grants: asyncio.Event = field(default_factory=gate)
     commits_arrive: asyncio.Event = field(default_factory=gate)
@@ -110,6 +111,7 @@ class ScriptedAuthority(Authority):
         return StateBatch()
 
     async def write(self, session: int, run: str, states: StateBatch, call: int) -> None:
+        self.written.append(states)
         await self.reset(session, run, call)
 
     async def runs(self, session: int, limit: int) -> list[RunSummary]:

@@ -20,6 +20,7 @@ from deployments.stateful.protocol import (
     KeyReusedError,
     NotBegunError,
     OutcomeUnknownError,
+    StaleSessionError,
     TooManyStatesError,
     Version,
 )
@@ -211,6 +212,19 @@ async def test_a_defect_fails_the_batch_and_the_next_requests_are_stepped(model)
     assert [type(result) for result in results] == [expected] * 5
     served.model = FoldModel(37)  # another model continues from the same state
     assert (await served.submit()).step == 2
+
+
+@simulated
+async def test_lost_steps_fail_the_requests_of_a_batch_whose_clients_have_not_gone():
+    served = Served()
+    await asyncio.gather(*map(served.engine.fetch, (KEY, OTHER)))
+    served.engine.waits = True
+    gone, waiting = served.submit(1, KEY), served.submit(1, OTHER)
+    await asyncio.sleep(0)
+    gone.cancel()
+    served.engine.held.pending.fail(list(served.engine.states.values()))
+    with pytest.raises(StaleSessionError):
+        await waiting
 
 
 @simulated
@@ -606,3 +620,33 @@ def give_back(
 
 async def one_of(rows: asyncio.Future[list[Any]], row: int) -> Any:
     return (await rows)[row]
+
+
+@simulated
+async def test_a_repeated_request_that_waits_for_its_commit_does_not_wait_for_its_state():
+    leased = asyncio.Event()
+
+    async def acquire(key: Key) -> None:
+        await leased.wait()
+
+    served = Served(acquire)
+    await served.engine.fetch(KEY)
+    served.engine.waits = True
+    once: dict[str, Any] = {"request_id": "once", "fingerprint": "1"}
+    served.submit(1, **once)
+    await asyncio.sleep(0)
+    state = served.engine.states.pop(KEY)  # the lease is not valid for a moment
+    again = served.submit(1, **once, timeout_s=0.05)
+    await asyncio.sleep(0.01)
+    served.engine.states[KEY] = state
+    leased.set()
+    await asyncio.sleep(0.01)
+    leased.clear()
+    del served.engine.states[KEY]  # and again, for another request
+    later = served.submit(2)
+    await asyncio.sleep(0.1)
+    assert not again.done()
+    served.engine.states[KEY] = state
+    served.engine.acknowledge(KEY, 1)
+    assert (await again).step == 1
+    later.cancel()

@@ -378,6 +378,21 @@ async def test_a_replica_that_closes_releases_everything_and_owns_nothing_more()
 
 
 @simulated
+async def test_a_replica_that_closes_opens_no_session_in_place_of_the_closed_one():
+    authority, leases = await start()
+    ended = authority.close_session
+
+    async def close_session(session: int) -> None:
+        await ended(session)
+        authority.polls.put_nowait(StaleSessionError("over"))
+        await asyncio.sleep(0.01)  # on its way back
+
+    authority.close_session = close_session  # type: ignore[method-assign]
+    await leases.close()
+    assert len(authority.hellos) == 1
+
+
+@simulated
 async def test_a_replica_that_cannot_commit_closes_within_its_deadline():
     authority, leases = await start()
     step(leases)
@@ -484,3 +499,16 @@ async def test_keys_that_are_kept_keep_no_state_that_was_given_back():
     assert taken is not None
     assert set(taken.row_numbers.tolist()) == rows, "their rows are free"
     assert len(keys) == 2
+
+
+@simulated
+async def test_an_engine_writes_every_state_of_a_run_to_its_shard():
+    authority, leases = await start()
+    engine = StatefulEngine([leases], options())
+    states = {
+        key: (step, np.full_like(initial_state(key), step)) for step, key in enumerate((KEY, OTHER))
+    }
+    await engine.write("run", states)
+    (written,) = authority.written
+    assert written.keys == [KEY, OTHER]
+    assert [version.step for version in written.versions] == [0, 1]
