@@ -16,8 +16,7 @@ T = TypeVar("T")
 class PeriodicTask:
     """A step that is repeated until the task is stopped. Create it in an event loop.
 
-    An error of the step is logged, and the step repeated: nothing that is only kept up to date is
-    worth the replacement of a replica.
+    An error of the step is logged, and the step is repeated. A replica is not replaced for it.
 
     Args:
         name: what the step keeps up to date, as in "The audit log", for the log.

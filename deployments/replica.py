@@ -54,12 +54,12 @@ class ReplicaBase:
         self.access_log = AccessLog(share)
         self.checks: dict[str, Check] = {}
         self.probes = Probes(self.check_health, self.checks)
-        self._background: list[PeriodicTask] = []
+        self._tasks: list[PeriodicTask] = []
         self._close: list[Callable[[], Awaitable[None]]] = []
 
-    def run(self, *background: PeriodicTask) -> None:
-        """Stop these with the replica."""
-        self._background += background
+    def stop_at_end(self, *tasks: PeriodicTask) -> None:
+        """Stop these when the replica ends, before what it closes."""
+        self._tasks += tasks
 
     def close_at_end(self, *close: Callable[[], Awaitable[None]]) -> None:
         """Call these when the replica ends, in their order, after the background tasks."""
@@ -80,9 +80,9 @@ class ReplicaBase:
             publish()
             requests.publish()
 
-        self.run(PeriodicTask("The metrics", publish_all))
+        self.stop_at_end(PeriodicTask("The metrics", publish_all))
         if reporter is not None:
-            self.run(start_publisher(reporter))
+            self.stop_at_end(start_publisher(reporter))
         install_protocol(fast_path_protocol(app))
         return app
 
@@ -90,8 +90,8 @@ class ReplicaBase:
         """Raise an error, shown in ``/livez``, when Serve is to replace the replica."""
 
     async def __del__(self) -> None:
-        for background in self._background:
-            background.stop()
+        for task in self._tasks:
+            task.stop()
         for close in self._close:
             await close()
         await tracing.shut_down()

@@ -47,7 +47,7 @@ class Console(ReplicaBase):
         if options.login:
             store = open_store()
             access = AccessControl.of_store(store, users, open_keys())
-            self.run(*await access.start())
+            self.stop_at_end(*await access.start())
             self.close_at_end(access.close, store.close)
             tokens, audit = access.tokens, access.audit
         self._service = ConsoleService(tokens, create_feed, _read_replicas, audit, network)

@@ -72,7 +72,7 @@ class Gateway(ReplicaBase):
             open_keys(),
             token_lifetime_s,
         )
-        self.run(*await access.start())
+        self.stop_at_end(*await access.start())
         logins = Logins(store, Users(store, users), access.tokens)
         counts = GatewayCounts()
         fallback = Fallback(plan, options.plan_time_zone)

@@ -324,8 +324,8 @@ class ClaimPart:
             next owner's grant may have been lost with the earlier term.
         last: whether nothing follows.
         expired: whether all of it was unusable for longer than a run may be idle. It may have been
-            cleared since, and the reset forgotten. So it brings no state back, but a copy that is
-            newer than the authority's still counts.
+            cleared since, and the reset forgotten. So a copy replaces an older one of the
+            authority, but does not restore a state that the authority does not have.
     """
 
     owned: StateBatch = field(default_factory=StateBatch)

@@ -64,7 +64,7 @@ def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Itera
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failure what Serve last did, because its logs are removed."""
+    """Add the end of Serve's logs to a failure. The logs are removed with the system."""
     report = yield
     shared = item.funcargs.get("system") if isinstance(item, pytest.Function) else None
     if report.failed and isinstance(shared, System):

@@ -42,7 +42,7 @@ ACCEPTED: dict[str, str] = {
         "the store refuses the write of a term that has lost the partition"
     ),
     "deployments.stateful.ray.placement:choose_node: 1 for 0 in `default=0`": (
-        "without a node there is none to choose"
+        "without nodes, the result is None in either case"
     ),
     "deployments.stateful.authority.table:StateTable.commit: -1 for 0 in"
     " `record.receipts[-1].step if record.receipts else 0`": "the first step is 1",

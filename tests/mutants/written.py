@@ -98,12 +98,12 @@ WRITTEN = [
     Mutant(
         "a claim to expired states brings back a run whose reset was forgotten",
         f"{AUTHORITY}.recovery:Recovery._is_newer",
-        swap("not expired", "True"),
+        swap("expired and (record is None or record.version == NEVER)", "False"),
     ),
     Mutant(
         "a claim to expired states is ignored, although a snapshot of them is restored",
         f"{AUTHORITY}.recovery:Recovery._is_newer",
-        swap("(expired and record.version == NEVER)", "expired"),
+        swap("expired and (record is None or record.version == NEVER)", "expired"),
     ),
     # Resets
     Mutant(

@@ -103,10 +103,11 @@ class Resets:
         return [self._prefix + run for run in self._void]
 
     async def prune(self, keep_s: float) -> None:
-        """Remove resets whose voided copies no claim can name any more.
+        """Remove resets that claims do not need any more.
 
         Args:
-            keep_s: claims of what was unused for so long are marked as expired.
+            keep_s: a claim to states that were unused for so long is marked as expired, and
+                restores no state that was cleared.
         """
         too_old = self._clock() - keep_s
         old: list[str] = []

@@ -178,9 +178,9 @@ class Recovery:
         if self._resets.voids(key.run, version.epoch):
             return False
         record = self._table.get(key)
-        if record is None or (expired and record.version == NEVER):
-            return not expired
-        return record.owner in (None, session) and record.version < version
+        if expired and (record is None or record.version == NEVER):
+            return False  # it may have been cleared, and the reset forgotten
+        return record is None or (record.owner in (None, session) and record.version < version)
 
     def settle(self, session: Session) -> list[Key]:
         """Begin a session's normal operation; return the keys of its claim that it has lost."""

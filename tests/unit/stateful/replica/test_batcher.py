@@ -535,6 +535,36 @@ async def test_rows_that_wait_for_a_commit_are_answered_by_it_and_fail_when_it_i
 
 
 @simulated
+async def test_a_repeated_request_that_waits_for_its_commit_does_not_wait_for_its_state():
+    leased = asyncio.Event()
+
+    async def acquire(key: Key) -> None:
+        await leased.wait()
+
+    served = Served(acquire)
+    await served.engine.fetch(KEY)
+    served.engine.waits = True
+    once: dict[str, Any] = {"request_id": "once", "fingerprint": "1"}
+    served.submit(1, **once)
+    await asyncio.sleep(0)
+    state = served.engine.states.pop(KEY)  # the lease is not valid for a moment
+    again = served.submit(1, **once, timeout_s=0.05)
+    await asyncio.sleep(0.01)
+    served.engine.states[KEY] = state
+    leased.set()
+    await asyncio.sleep(0.01)
+    leased.clear()
+    del served.engine.states[KEY]  # and again, for another request
+    later = served.submit(2)
+    await asyncio.sleep(0.1)
+    assert not again.done()
+    served.engine.states[KEY] = state
+    served.engine.acknowledge(KEY, 1)
+    assert (await again).step == 1
+    later.cancel()
+
+
+@simulated
 async def test_no_rows_have_no_outcomes_at_once():
     async with asyncio.timeout(1):
         assert not await RowOutcomes(0).all()
@@ -620,33 +650,3 @@ def give_back(
 
 async def one_of(rows: asyncio.Future[list[Any]], row: int) -> Any:
     return (await rows)[row]
-
-
-@simulated
-async def test_a_repeated_request_that_waits_for_its_commit_does_not_wait_for_its_state():
-    leased = asyncio.Event()
-
-    async def acquire(key: Key) -> None:
-        await leased.wait()
-
-    served = Served(acquire)
-    await served.engine.fetch(KEY)
-    served.engine.waits = True
-    once: dict[str, Any] = {"request_id": "once", "fingerprint": "1"}
-    served.submit(1, **once)
-    await asyncio.sleep(0)
-    state = served.engine.states.pop(KEY)  # the lease is not valid for a moment
-    again = served.submit(1, **once, timeout_s=0.05)
-    await asyncio.sleep(0.01)
-    served.engine.states[KEY] = state
-    leased.set()
-    await asyncio.sleep(0.01)
-    leased.clear()
-    del served.engine.states[KEY]  # and again, for another request
-    later = served.submit(2)
-    await asyncio.sleep(0.1)
-    assert not again.done()
-    served.engine.states[KEY] = state
-    served.engine.acknowledge(KEY, 1)
-    assert (await again).step == 1
-    later.cancel()
