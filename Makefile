@@ -111,7 +111,7 @@ demo: $(VENV)/.sim  ## simulate an hour of traffic that the running system contr
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
 	@$(BIN)/python -m load_tests.bench peers $(ARGS)
 
-bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-transports bench-hostile  ## measure every figure of docs/speed.md
+bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-transports bench-hostile  ## measure the tables of docs/speed.md
 
 autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (on a separate cluster)
 	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
@@ -149,7 +149,7 @@ resco: $(VENV)/.sim  ## compare classic controllers on RESCO's scenarios (RESCO=
 safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
 	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)
 
-plan: $(VENV)/.sim  ## design the fixed-time plan that the gateway falls back to anew
+plan: $(VENV)/.sim  ## redesign the fixed-time plan that the gateway falls back to
 	@$(BIN)/python -m models.training.design_plan $(ARGS)
 
 screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)

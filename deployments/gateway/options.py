@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from deployments.options import Options
 
-_LOGINS = "Delete it: 10 logins of a user name and 300 from an address are allowed in 60 s."
+_LOGINS = "Delete it: 10 failed logins of a name and 300 from an address are allowed in 60 s."
 _BREAKER = "Delete it: after 5 failed calls in a row, none is made for 1 s."
 
 
@@ -18,6 +18,7 @@ class GatewayOptions(Options):
     """Options of one gateway application."""
 
     removed: ClassVar = {
+        "call_by": "Delete it: the gateway calls `inference_app` over HTTP.",
         "max_waiting": "Delete it: a replica limits its requests by how long they wait.",
         "breaker_failures": _BREAKER,
         "breaker_pause_s": _BREAKER,
@@ -36,7 +37,8 @@ class GatewayOptions(Options):
     network: Path | None = Field(
         None,
         description="File of the road network, instead of `NETWORK_PATH`; the one of "
-        "`inference_app`. A relative path counts from the folder of the product.",
+        "`inference_app`. For a relative path, `greenwave` looks in the product, then in the "
+        "config's folder.",
     )
     deadline_s: float = Field(
         2.0,

@@ -133,7 +133,8 @@ class BodyReader:
         oldest, began = next(iter(self._began.items()), (newest, now))
         if began <= now - CROWDED_TIMEOUT_S:
             del self._began[oldest]
-            oldest.reschedule(now)
+            if not oldest.expired():  # in this turn; its task has not ended yet
+                oldest.reschedule(now)
         else:
             ends_at = newest.when()
             assert ends_at is not None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
+from pydantic import TypeAdapter
 from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
@@ -25,7 +26,7 @@ from deployments.inference.open_inference.messages import (
     ProtocolError,
 )
 from deployments.inference.open_inference.routes import OpenInference, speaks_protocol
-from deployments.inference.routes import Routes, render_error
+from deployments.inference.routes import Routes, read_body, render_error
 from deployments.inference.runs import (
     MAX_FILE,
     ForkRequest,
@@ -54,6 +55,8 @@ MAX_BODY = 64 * 1024  # bytes
 MAX_BATCH_BODY = 2 * 1024 * 1024  # a thousand predictions
 MAX_FILES = 4  # of runs that may be arriving at the same time
 FILE_TYPE = "application/octet-stream"
+
+_FORK = TypeAdapter(ForkRequest)
 
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
 _DESCRIPTION = """One trained multi-agent recurrent policy that controls a network's road junctions.
@@ -193,8 +196,14 @@ def _run_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return errors
 
 
+def _body(content_type: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    content = {} if schema is None else {"schema": schema}
+    return {"content": {content_type: content}, "required": True}
+
+
 def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     bodies = BodyReader(max_unfinished=MAX_FILES, max_bytes=MAX_FILES * MAX_FILE)
+    forks = BodyReader()
     add = partial(app.api_route, tags=["runs"])
 
     @add("/runs", methods=["GET"], responses=_run_errors(503))
@@ -213,10 +222,16 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         await runs.end(run)
         return ResetResponse()
 
-    @add("/runs/{run}/fork", methods=["POST"], responses=_run_errors(400, 404, 409))
-    async def fork_run(run: str, request: ForkRequest) -> RunSteps:
+    @add(
+        "/runs/{run}/fork",
+        methods=["POST"],
+        responses=_run_errors(400, 404, 408, 409, 413),
+        openapi_extra={"requestBody": _body("application/json", ForkRequest.model_json_schema())},
+    )
+    async def fork_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from the hidden states of another one."""
-        return await runs.fork(run, request.run_id)
+        body = await forks.read(request.receive, MAX_BODY)
+        return await runs.fork(run, read_body(_FORK, body).run_id)
 
     @add(
         "/runs/{run}/state",
@@ -232,7 +247,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/state",
         methods=["PUT"],
         responses=_run_errors(400, 408, 413),
-        openapi_extra={"requestBody": {"content": {FILE_TYPE: {}}, "required": True}},
+        openapi_extra={"requestBody": _body(FILE_TYPE)},
     )
     async def restore_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from such a file, of this run or another one."""

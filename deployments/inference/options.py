@@ -25,8 +25,8 @@ class InferenceOptions(StateOptions):
 
     network: Path | None = Field(
         None,
-        description="File of the road network, instead of `NETWORK_PATH`. A relative path counts "
-        "from the folder of the product.",
+        description="File of the road network, instead of `NETWORK_PATH`. For a relative "
+        "path, `greenwave` looks in the product, then in the config's folder.",
     )
     agent_path: Path | None = Field(
         None,

@@ -75,7 +75,7 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` gets the first answer again.
         """
-        request = _read(_PREDICTION, body)
+        request = read_body(_PREDICTION, body)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
         result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
@@ -104,7 +104,7 @@ class Routes:
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of a run: its later predictions start from zeros."""
-        request = _read(_RESET, body) if body.strip() else None
+        request = read_body(_RESET, body) if body.strip() else None
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
         await self._service.reset(run)
         return 200, _RESET_DONE, JSON_HEADERS
@@ -128,7 +128,12 @@ class Routes:
         return json.dumps({"junction_id": named, "error": failure})
 
 
-def _read(form: TypeAdapter[Body], body: bytes) -> Body:
+def read_body(form: TypeAdapter[Body], body: bytes) -> Body:
+    """Return a valid body.
+
+    Raises:
+        InvalidBodyError: it does not have the form.
+    """
     try:
         # the adapter itself costs a microsecond more
         read: Body = form.validator.validate_json(body)
@@ -152,4 +157,4 @@ def _read_batch(body: bytes) -> BatchRequest:
             raise refusal from None
     except ValueError:
         pass  # not JSON
-    return _read(_BATCH, body)  # whose error is in terms of JSON
+    return read_body(_BATCH, body)  # whose error is in terms of JSON

@@ -25,10 +25,11 @@ from deployments.inference.service import InferenceService, run_of
 from deployments.stateful.protocol import Key, OutcomeUnknownError, RunSummary
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
-from models.signals.diagnosis import memory_size
+from models.signals.diagnosis import are_memories, memory_size
 
 MAX_LISTED = 1000
 MAX_FILE = 16 * 1024 * 1024  # bytes: 30,000 junctions
+MAX_STEP = 1 << 53  # the counter must not overflow; beyond it, JSON numbers are not exact
 
 _TIMEOUT_S = 10.0
 _FORM = "greenwave.run.1"
@@ -215,6 +216,8 @@ def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int
         or not set(junctions) <= set(network.ids)
         or not np.isfinite(hidden).all()
         or steps.min() < 1
+        or steps.max() > MAX_STEP
+        or not are_memories(hidden[:, HIDDEN_DIM:])
     ):
         raise InvalidRunFileError("The file of the run is damaged")
     states = np.zeros((n, width), np.float32)

@@ -27,6 +27,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from models.networks.form import DetectorLimits, JunctionEntry
 from models.networks.network import Network
 
@@ -204,6 +207,12 @@ class JunctionDiagnosis:
 def memory_size(n_lanes: int) -> int:
     """Return the numbers that are remembered of a junction."""
     return _HEAD + _PER_LANE * n_lanes
+
+
+def are_memories(memories: NDArray[np.float32]) -> bool:
+    """Return whether a diagnosis could have left these rows of ``memory_size`` numbers, or none."""
+    faults = memories[:, _HEAD + _PER_LANE - 1 :: _PER_LANE]
+    return bool(np.isin(faults, range(len(FAULTS) + 1)).all() and (abs(memories) < 1e9).all())
 
 
 def _phase_of(shown: Sequence[float]) -> int:

@@ -29,7 +29,7 @@ _RAW_FIELDS: dict[str, type[BaseModel]] = {
     "request_router_config": RequestRouterConfig,
 }
 # Of arguments, of `user_config`, and of the environment.
-_PATHS = {"network", "agent_path", "model_path"} | {
+_PATHS = {"network", "agent_path", "model_path", "plan_file"} | {
     name.upper() for name in Settings.model_fields if name.endswith("_path")
 }
 _FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_router_kwargs"}

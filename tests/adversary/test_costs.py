@@ -19,7 +19,7 @@ from deployments.inference import routes
 
 KB = 1024
 READERS: dict[str, tuple[Callable[[bytes], object], int]] = {
-    "step": (lambda body: routes._read(routes._PREDICTION, body), 64 * KB),
+    "step": (lambda body: routes.read_body(routes._PREDICTION, body), 64 * KB),
     "steps": (lambda body: routes._read_batch(body), 2048 * KB),
     "decision": (parse_action_request, 64 * KB),
     "density": (parse_densities, 64 * KB),
@@ -46,6 +46,9 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     ),
     "members": lambda size: repeated(b"{", lambda n: b'"%d":0' % n, b"}", size),
     "one member, often": lambda size: repeated(b"{", lambda n: b'"data":[]', b"}", size),
+    "values of a wrong type": lambda size: (
+        b'{"junction_id":"300839359","obs_data":[%b]}' % b",".join([b"{}"] * (size // 3 - 20))
+    ),
     "items": lambda size: repeated(b'{"items":[', lambda n: b"[1,2,3]", b"]}", size),
     "rows of many lengths": lambda size: (
         b'{"data":[%b]}' % b",".join(b"[" + b"0," * n + b"0]" for n in range(int(size**0.5) - 5))

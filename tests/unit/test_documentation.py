@@ -91,8 +91,11 @@ def test_what_is_named_in_code_configs_and_pages_exists(pattern, exists, elsewhe
 def test_every_message_that_troubleshooting_explains_is_in_the_source():
     source = " ".join(
         re.sub(r'"\s*\n?\s*f?r?"', "", path.read_text())
-        for folder in ("deployments", "serve_app")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in [
+            *(ROOT / "deployments").rglob("*.py"),
+            *(ROOT / "serve_app").rglob("*.py"),
+            ROOT / "configs/edge.cfg.tmpl",
+        ]
     )
     rows = re.findall(r"^\| (.*?) \|", read("docs/troubleshooting.md"), re.MULTILINE)
     quoted = [text for row in rows for text in re.findall(r"`([^`]+ [^`]+)`", row)]

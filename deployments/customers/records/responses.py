@@ -172,10 +172,9 @@ def _error_response(record_type: RecordType, error: RecordError) -> Answer:
         errorMessage=str(error),
         errortime=datetime.now().isoformat(timespec="microseconds"),
     )
-    headers = JSON_HEADERS
-    if error.retry_after_s is not None:
-        headers = (*headers, (b"retry-after", b"%d" % error.retry_after_s))
-    return json_answer(error.status, body.model_dump(), headers)
+    return json_answer(
+        error.status, body.model_dump(), (*JSON_HEADERS, *_retry_after(error.retry_after_s))
+    )
 
 
 def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
@@ -186,7 +185,12 @@ def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
         detail=_detail(scope, error),
         instance=quote(scope["path"]),
     )
-    return json_answer(status, problem.model_dump(), _PROBLEM_HEADERS)
+    retry_after = _retry_after(error.retry_after_s if isinstance(error, RefusedError) else None)
+    return json_answer(status, problem.model_dump(), (*_PROBLEM_HEADERS, *retry_after))
+
+
+def _retry_after(seconds: int | None) -> Headers:
+    return () if seconds is None else ((b"retry-after", b"%d" % seconds),)
 
 
 def _detail(scope: Scope, error: RefusedError | HTTPException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -162,6 +163,9 @@ class RecordService:
             raise
         except (InvalidFields, MalformedBody):
             outcome = InvalidMobileNumber.outcome
+            raise
+        except asyncio.CancelledError:  # the client has gone
+            outcome = "cancelled"
             raise
         except StoreUnavailable as error:
             outcome = RecordsUnavailable.outcome

@@ -19,6 +19,7 @@ from models.signals.diagnosis import Fault
 
 MAX_CALLS = 2  # one is stepped while the other's answers are sent
 MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
+MAX_STEPS = 64  # more with a key for one junction are refused
 
 
 class Step(NamedTuple):
@@ -58,7 +59,7 @@ _Waiting = tuple[Step, asyncio.Future[Decided]]
 
 
 class Batcher:
-    """Gathers steps into calls, one per run, and returns to each step its own outcome.
+    """Gathers steps into calls, each for one run, and returns to each step its own outcome.
 
     Args:
         call: makes one call for steps of one run: a decision or an error per step, in their order.
@@ -99,11 +100,13 @@ class Batcher:
         for step, answer in arrived:
             if not answer.done():  # its client is still there
                 batches.setdefault(step.run, []).append((step, answer))
-        for batch in batches.values():
-            # in no request's context: the call is not only that of the first of them
-            call = asyncio.create_task(self._answer(batch), context=contextvars.Context())
-            self._calls.add(call)
-            call.add_done_callback(self._returned)
+        for of_run in batches.values():
+            for begin in range(0, len(of_run), MAX_STEPS):
+                batch = of_run[begin : begin + MAX_STEPS]
+                # in no request's context: the call is not only that of the first of them
+                call = asyncio.create_task(self._answer(batch), context=contextvars.Context())
+                self._calls.add(call)
+                call.add_done_callback(self._returned)
 
     def _returned(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)

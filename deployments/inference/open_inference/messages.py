@@ -126,7 +126,8 @@ def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, 
     """
     end = len(body)
     if header_length is not None:
-        if not header_length.isdecimal() or int(header_length) > end:
+        is_length = header_length.isdecimal() and len(header_length) <= len(str(end))
+        if not is_length or int(header_length) > end:
             raise InvalidTensorError(
                 f"Inference-Header-Content-Length is not from 0 to {end}, the body's length"
             )

@@ -174,7 +174,8 @@ def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Out
         "code": codes,
     }
     if "logits" in asked:
-        outputs["logits"] = np.array([each[3:] for each in made], np.float32)
+        unknown = [0.0] * n_actions  # of a step that was made for a request without logits
+        outputs["logits"] = np.array([each[3:] or unknown for each in made], np.float32)
     return outputs
 
 

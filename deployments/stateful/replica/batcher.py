@@ -125,7 +125,7 @@ class Batcher:
 
     Attributes:
         fallback: makes the steps that this model refuses. Without one they fail.
-        on_step: is called with each batch, after its responses.
+        on_step: is called with each batch, after its responses; an error of it is logged.
         counts: may be replaced by others, which then count on.
     """
 
@@ -355,7 +355,10 @@ class Batcher:
         self._settle(batch, held, outputs, after, steps)
         if self.on_step is not None:
             seconds = time.perf_counter() - started
-            self.on_step(SteppedBatch(keys, steps, before, after, outputs, seconds))
+            try:
+                self.on_step(SteppedBatch(keys, steps, before, after, outputs, seconds))
+            except Exception as error:  # a defect; the steps are made
+                self._log.warning("on_step", "A batch was not reported: %r", error)
 
     def _settle(
         self,

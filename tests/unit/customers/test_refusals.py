@@ -8,7 +8,10 @@ import json
 import httpx
 import pytest
 
+from deployments.customers import record_types
 from deployments.customers.records.json_body import MAX_BODY_BYTES
+from deployments.customers.records.responses import PROBLEM_JSON, error_renderer
+from deployments.http.errors import OverloadedError
 from tests.unit.customers.requests import MOBILE, Service, changed, new_customer
 
 JSON = {"content-type": "application/json"}
@@ -253,6 +256,13 @@ class TestMethodsAndPaths:
         assert page.status_code == 200
         assert (await service.request("GET", "/openapi.json")).status_code == 200
         assert (await service.request("GET", "/docs/assets/swagger-ui.css")).status_code == 200
+
+
+def test_an_overloaded_service_says_when_to_try_again():
+    scope = {"path": "/api/loans", "method": "GET"}
+    status, _, headers = error_renderer(record_types()["loans"])(scope, OverloadedError())
+    assert status == 503
+    assert headers == ((b"content-type", PROBLEM_JSON.encode()), (b"retry-after", b"1"))
 
 
 async def test_a_body_that_never_comes_is_408(service, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from itertools import chain, repeat
@@ -22,7 +23,7 @@ LOANS = record_types()["loans"]
 class BrokenStore:
     """A store that fails at every call."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._error = error
 
     def __getattr__(self, name: str):
@@ -56,6 +57,15 @@ async def test_when_no_free_number_is_found_nothing_is_created(store):
         await service.create_for(OTHER_MOBILE)
     with pytest.raises(RecordError, match=OTHER_MOBILE):
         await service.fetch(OTHER_MOBILE)
+
+
+async def test_a_request_whose_client_has_gone_is_no_failure():
+    seen: list[str] = []
+    store = BrokenStore(asyncio.CancelledError())
+    service = RecordService(LOANS, store, lambda operation, outcome, ms: seen.append(outcome))
+    with pytest.raises(asyncio.CancelledError):
+        await service.fetch(MOBILE)
+    assert seen == ["cancelled"]
 
 
 async def test_operations_are_observed_with_their_outcome(store):

@@ -7,7 +7,7 @@ import pytest
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError
 from deployments.http.messages import is_name
-from deployments.http.request import CROWDED_TIMEOUT_S, BodyReader, header
+from deployments.http.request import BODY_TIMEOUT_S, CROWDED_TIMEOUT_S, BodyReader, header
 from tests.support.virtual_time import virtual_time
 
 
@@ -74,6 +74,23 @@ class TestBodies:
         for client in clients:
             client.go_on.set()
         assert await asyncio.gather(*reading[1:]) == [b"half rest"] * 3
+
+    @virtual_time
+    async def test_the_oldest_may_have_run_out_of_time_in_the_same_turn(self):
+        bodies = BodyReader(max_unfinished=1)
+        oldest = await self.read(bodies, Client())
+        here = Client()
+        here.go_on.set()
+        loop = asyncio.get_running_loop()
+        newest = loop.create_future()
+
+        def arrive() -> None:  # between the timeout and the turn in which the oldest ends
+            newest.set_result(asyncio.ensure_future(bodies.read(here.receive, 100)))
+
+        loop.call_at(loop.time() + BODY_TIMEOUT_S, arrive)
+        assert await (await newest) == b"half rest"
+        with pytest.raises(BodyTooSlowError):
+            await oldest
 
     @virtual_time
     async def test_while_none_is_slow_the_newest_is_read_if_it_comes_at_once(self):

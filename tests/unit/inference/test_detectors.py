@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+from safetensors.numpy import load, save
 
 from deployments.feed.messages import Demand
 from deployments.inference.api import create_app
@@ -96,6 +98,20 @@ async def test_a_fork_and_an_imported_file_go_on_with_the_diagnosis(policy_file)
         assert (await client.put("/runs/copy/state", content=file)).status_code == 200
         for run in ("fork", "copy"):
             assert (await ask(client, 0, run=run))["failed_detectors"] == {LANE: "stuck"}
+
+
+@pytest.mark.parametrize("value", [7.0, 0.5, -1.0, 1e30])
+async def test_a_file_with_a_diagnosis_that_cannot_be_is_refused(policy_file, value):
+    async with replicas(policy_file, 1) as (client,):
+        await ask(client, 0)
+        file = (await client.get("/runs/one/state")).content
+        arrays = {name: array.copy() for name, array in load(file).items()}
+        fault = 128 + 3 + 5  # the first lane's, after the hidden state and three numbers
+        arrays["hidden"][0, fault] = value
+        header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+        answer = await client.put("/runs/one/state", content=save(arrays, header["__metadata__"]))
+        assert (answer.status_code, "damaged" in answer.text) == (422, True)
+        await ask(client, 1)
 
 
 async def test_a_run_of_one_setting_is_imported_in_the_other(policy_file, client):

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from deployments.inference.api import create_app
+from deployments.inference.api import MAX_BODY, create_app
 from deployments.inference.options import InferenceOptions
 from models.networks.shipped import SHIPPED
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.replicas import HIGH, LOW, reconfigure, running
-from tests.unit.inference.serving import client_of
+from tests.unit.inference.serving import FakeService, client_of
 
 OBS = observations(6, size=4)
 
@@ -144,6 +144,28 @@ async def test_a_bad_fork_is_refused_and_changes_nothing(client, run, body, stat
         await goes_on(client, each)
 
 
+@pytest.mark.parametrize("name", ["NaN", "1e999", '"\\ud800"', "[" * 1000])
+async def test_a_fork_with_a_name_that_json_cannot_repeat_is_422(client, name):
+    await drive(client, "one")
+    answer = await client.post("/runs/one/fork", content=f'{{"run_id": {name}}}'.encode())
+    assert (answer.status_code, [*answer.json()]) == (422, ["detail"])
+
+
+async def test_the_body_of_a_fork_is_read_up_to_its_limit():
+    sent = 0
+
+    async def endless():
+        nonlocal sent
+        while True:
+            yield bytes(1024)
+            sent += 1024
+
+    async with client_of(create_app(FakeService())) as client:
+        answer = await client.post("/runs/one/fork", content=endless())
+    assert answer.status_code == 413
+    assert sent <= MAX_BODY
+
+
 async def test_a_run_is_not_forked_to_one_of_a_canary(policy_folder):
     async with running(1, policy_folder) as replicas:
         (service,) = replicas.services
@@ -191,6 +213,7 @@ BAD_FILES = {
     "another data type": file_of(hidden=np.zeros((1, 128))),
     "not finite": file_of(hidden=NOT_FINITE),
     "no steps": file_of(steps=np.array([0])),
+    "more steps than can be counted": file_of(steps=np.array([2**63 - 1])),
     "fewer steps than states": file_of(steps=np.array([], np.int64)),
 }
 

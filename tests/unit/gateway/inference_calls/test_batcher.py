@@ -13,11 +13,13 @@ from deployments.gateway.inference_calls import batcher
 from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
     MAX_HOLD_S,
+    MAX_STEPS,
     Batcher,
     Decided,
     Outcome,
     Step,
 )
+from deployments.stateful.protocol import MAX_RECEIPTS
 
 STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
@@ -65,6 +67,16 @@ async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
         *map(Decided, range(4))
     ]
     assert calls.made == [[step(n) for n in range(4)]]
+
+
+async def test_many_steps_of_one_junction_are_divided_into_calls_that_it_can_remember():
+    calls = Calls()
+    shared = Batcher(calls)
+    numbers = range(2 * MAX_STEPS + 1)
+    decided = await asyncio.gather(*(shared.act(step(n)) for n in numbers))
+    assert decided == [*map(Decided, numbers)]
+    assert [len(call) for call in calls.made] == [MAX_STEPS, MAX_STEPS, 1]
+    assert MAX_STEPS <= MAX_RECEIPTS
 
 
 async def test_steps_that_arrive_apart_do_not_wait_for_each_other():

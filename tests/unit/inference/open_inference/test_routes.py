@@ -206,6 +206,20 @@ async def test_logits_are_those_of_the_step_and_are_kept_with_its_key(client):
     assert await infer(client, body) == outputs
 
 
+async def test_logits_are_zeros_where_the_step_was_made_for_a_request_without_them(client):
+    def keyed(*keys: str, **more: Any) -> dict[str, Any]:
+        body = body_of(*[SMALL] * len(keys), obs=[0.5], **more)
+        return with_input(body, tensor("request_id", "BYTES", [*keys]))
+
+    asked = [{"name": "logits"}, {"name": "step"}]
+    await infer(client, keyed("a"))
+    for keys, steps in ((("a",), [1]), (("a", "b"), [1, 2])):
+        outputs = await infer(client, keyed(*keys, outputs=asked))
+        assert outputs["step"] == steps
+        logits = np.reshape(outputs["logits"], (len(keys), -1))
+        assert logits.any(axis=1).tolist() == [key != "a" for key in keys]
+
+
 async def test_the_outputs_are_those_that_are_asked_for(client):
     wanted = [{"name": "step"}, {"name": "action", "parameters": {"binary_data": True}}]
     response = await client.post(INFER, json=body_of(SMALL, outputs=wanted, id="mine"))
@@ -300,7 +314,7 @@ async def test_bad_binary_tensors_are_refused_in_a_sentence(sizes, blobs):
     ]
     header = json.dumps({"inputs": inputs}).encode()
     async with client_of(create_app(fake)) as client:
-        for length in (str(len(header)), "-1", str(10**9), "x"):
+        for length in (str(len(header)), "-1", str(10**9), "9" * 5000, "x"):
             response = await client.post(
                 INFER,
                 content=header + blobs,

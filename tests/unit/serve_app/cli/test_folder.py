@@ -112,3 +112,14 @@ def test_a_config_names_files_beside_it_and_files_that_are_shipped(folder):
     ]
     assert "configs/harbour.json" in networks[0]
     assert str(folder / "town.json") in networks[1]
+
+
+def test_a_plan_beside_the_config_is_found_from_any_folder(folder):
+    text = (ROOT / "serve_config.yaml").read_text()
+    gateway = "import_path: serve_app.gateway:build\n    runtime_env: *fast_path\n    args: {"
+    assert gateway in text
+    (folder / "planned.yaml").write_text(text.replace(gateway, gateway + "plan_file: plan.json"))
+    arguments = [
+        each.get("args", {}) for each in read_config(folder / "planned.yaml")["applications"]
+    ]
+    assert str(folder / "plan.json") in [each.get("plan_file") for each in arguments]

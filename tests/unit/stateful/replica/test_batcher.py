@@ -228,6 +228,26 @@ async def test_lost_steps_fail_the_requests_of_a_batch_whose_clients_have_not_go
 
 
 @simulated
+async def test_an_error_of_an_observer_fails_no_request_and_is_one_line_in_the_log(caplog):
+    def broken(batch: SteppedBatch) -> None:
+        raise IndexError("no such fault")
+
+    served = Served()
+    await served.engine.fetch(KEY)
+    served.batcher.on_step = broken
+    served.engine.waits = True
+    waiting = served.submit()
+    await asyncio.sleep(0)
+    served.engine.acknowledge(KEY, 1)
+    assert (await waiting).step == 1
+    served.engine.waits = False
+    assert (await served.submit()).step == 2
+    assert [each.message for each in caplog.records] == [
+        "A batch was not reported: IndexError('no such fault')"
+    ]
+
+
+@simulated
 async def test_a_later_step_changes_nothing_that_an_observer_has_seen():
     served, batches = Served(), list[SteppedBatch]()
     served.batcher.on_step = batches.append
