@@ -51,5 +51,25 @@ ACCEPTED: dict[str, str] = {
     "deployments.stateful.replica.commits:Commits._settle: True for `refused`": (
         "where nothing is refused, nothing is lost"
     ),
+    "deployments.stateful.ray.placement:choose_node: -1 for 0 in `default=0`": (
+        "without nodes, the result is None in either case"
+    ),
+    "deployments.stateful.rolled_back:accept_rolled_back: flip"
+    " `present.terms | {'rolled_back': generation}`": (
+        "no code reads the number, and no options ask for one"
+    ),
+    "deployments.stateful.replica.rows:RowOutcomes.set: False for `isinstance(rows, range)`": (
+        "rows of a range are noted one by one then, with the same result"
+    ),
+    "deployments.stateful.authority.authority:StateAuthority.read: 2 for 1 in `-1`": (
+        "NumPy infers the size of a dimension from any negative number"
+    ),
+    "deployments.stateful.replica.rows:RowBatch.inputs: -1 for 0 in `self._parts[0]`": (
+        "the inputs of every part join those of all"
+    ),
+    "deployments.stateful.authority.other_clusters:_read: drop operand `b''` of"
+    " `await store.get(table, partition.row) or b''`": "a missing row is read like an empty one",
+    "deployments.stateful.authority.eviction:Resets.voids: -1 for 0 in"
+    " `0 if void is None else void.epoch`": "the epoch of every copy is above 0",
 }
 """By the mutant as ``--list`` shows it."""

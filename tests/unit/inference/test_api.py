@@ -674,3 +674,4 @@ class TestSlowAndGoneClients:
             await asyncio.wait([predictions])
         assert all(step.cancelled() for step in fake.steps)
         assert all(rows.done() for rows in fake.rows), "a row without an outcome is still stepped"
+        assert predictions.cancelled(), "another error would be logged"

@@ -116,3 +116,12 @@ def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):
     cache.keys_of(("c", "c"), (BIG, SMALL))  # in place of the one that was not used last
     assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
     assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second
+
+
+def test_the_keys_of_a_large_call_replace_those_of_several_small_ones(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_KEPT_ROWS", 5)
+    cache = KeyCache()
+    cache.keys_of(("a", "a"), (BIG, SMALL))
+    second = cache.keys_of(("b", "b"), (BIG, SMALL))
+    cache.keys_of(("c",) * 4, (BIG, SMALL) * 2)
+    assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second

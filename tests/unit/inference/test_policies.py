@@ -16,6 +16,7 @@ from deployments.inference.policy_model import ObservedRows
 from deployments.inference.service import InferenceService
 from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
 from deployments.stateful.replica.rows import Keys, Rows
+from models.networks.shipped import SHIPPED
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
     REFERENCE,
@@ -56,6 +57,18 @@ async def test_a_canary_serves_its_share_of_the_runs_from_its_own_states(replica
     for run in RUNS:
         expected = SECOND if bucket_of(run) < 0.3 else REFERENCE
         assert_replays(SMALL, await make_steps(service, run, 3), reference=expected)
+
+
+async def test_the_rows_of_one_call_are_stepped_by_the_policies_of_their_runs(replicas, service):
+    await reconfigure(service, canary=replicas.canary())
+    (obs,) = observations(1)
+    columns = np.zeros((2, SHIPPED.max_obs), np.float32)
+    columns[:, : len(obs)] = obs
+    inputs = ObservedRows([SHIPPED.junctions[SMALL].agent_index] * 2, columns)
+    rows = Rows(Keys([Key(run, SMALL) for run in (LOW, HIGH)]), inputs, timeout_s=5.0)
+    made = await service.predict_many(rows)
+    assert_replays(SMALL, [(obs, made.row(0))], reference=SECOND)
+    assert_replays(SMALL, [(obs, made.row(1))])
 
 
 @pytest.mark.parametrize("share", [0, 1])

@@ -82,6 +82,13 @@ async def test_a_step_that_is_not_finite_is_not_a_decision(service, watched):
     assert watched.take(FILES)[0] == []
 
 
+async def test_a_step_that_is_not_finite_is_not_counted_as_a_prediction(service):
+    with pytest.raises(Exception, match="finite"):
+        await service.predict("run", SMALL, [float(np.finfo(np.float32).max)] * 8)
+    await service.predict("run", SMALL, [1.0])
+    assert InferenceReporter(service, RouteTimes()).take().requests == 1
+
+
 async def test_the_reporter_reports_steps_and_the_delay_of_commits(service):
     reporter = InferenceReporter(service, RouteTimes())
     reporter.on_demand_changed(DEMAND)

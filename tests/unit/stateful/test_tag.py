@@ -111,6 +111,17 @@ async def test_snapshots_that_are_due_are_waited_for():
         await checking
 
 
+@virtual_time
+async def test_states_that_are_kept_already_are_refused_without_a_wait():
+    store = await serving()
+    keep(store)
+    lead(store, SESSION)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ForeignStatesError, match="1 of these are kept"):
+        await check(store, "second", snapshots_within_s=1.0)
+    assert asyncio.get_running_loop().time() == began
+
+
 @pytest.mark.parametrize(
     ("session", "waits_s"), [(None, 0), ("session-before", 0), (SESSION, LONGEST_WAIT_S)]
 )

@@ -90,6 +90,16 @@ async def test_a_cluster_that_was_silent_is_not_succeeded_after_it_has_begun_ano
 
 
 @simulated
+async def test_a_term_of_the_same_cluster_is_succeeded_although_it_has_written_meanwhile():
+    store = await new_store()
+    predecessor = await acquire(store)
+    seen = predecessor.record
+    await predecessor.beat()
+    after = FencedWriter(store, TABLE, PARTITION)
+    assert (await after.acquire("cluster", "second", 0.0, seen)).process == "first"
+
+
+@simulated
 async def test_a_retired_partition_is_not_acquired():
     store = await new_store()
     del store.rows[PARTITION.row]

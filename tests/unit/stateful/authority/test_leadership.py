@@ -370,6 +370,22 @@ async def test_a_later_layout_acts_after_the_partitions_of_earlier_ones_are_reti
 
 
 @simulated
+async def test_a_grant_has_a_higher_epoch_than_every_earlier_layout():
+    """The later layout finds no snapshot of a state that was granted and not stepped."""
+    store, two = DictStore(), options(shards=2)
+    first = await make_authority(store=store)
+    session = await join(first, "a")
+    before = await first.checkout(session, KEY)
+    await first.commit(session, StateBatch(), [KEY])
+    await first.retire()
+    layout = await agree_on_layout(store, TABLE, two, "test")
+    partition = next(each for each in layout.partitions if each.has(KEY))
+    later = await make_authority(two, store, FakeCluster(process="node/2/2"), partition)
+    session, _ = await claim(later, "b", generation=2)
+    assert (await later.checkout(session, KEY)).version.epoch > before.version.epoch
+
+
+@simulated
 async def test_a_new_term_of_an_earlier_layout_does_not_wait_for_its_own_layout():
     """The later layout waits for it. If it waited for itself, neither would ever act."""
     store, two = DictStore(), options(shards=2)

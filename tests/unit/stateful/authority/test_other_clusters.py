@@ -111,6 +111,18 @@ async def test_a_cluster_that_fell_silent_is_succeeded_after_all_of_its_leases()
 
 
 @simulated
+async def test_a_cluster_with_longer_leases_is_not_taken_for_silent():
+    """Its heartbeats are further apart than the time after which this cluster is silent."""
+    store = DictStore()
+    longer = options(lease_s=10 * OPTIONS.lease_s)
+    there = await make_authority(longer, store, FakeCluster(THERE, f"{THERE}-machine/1/1"))
+    await there.start()
+    with pytest.raises(ClusterClaimedError, match=THERE):
+        await replica_of(HERE, store)
+    assert there._leadership.may_act()
+
+
+@simulated
 async def test_a_cluster_whose_process_has_ended_is_succeeded_at_once():
     store = DictStore()
     await (await authority_of(THERE, store)).start()

@@ -101,6 +101,23 @@ async def test_a_cancelled_checkout_leaves_its_place_and_what_it_was_granted():
 
 
 @simulated
+async def test_a_cancelled_checkout_does_not_take_the_state_from_its_next_owner():
+    authority = await make_authority()
+    a, b, c = [await join(authority, name) for name in "abc"]
+    await authority.checkout(a, KEY)
+    waiting = [asyncio.create_task(authority.checkout(session, KEY)) for session in (b, c)]
+    await asyncio.sleep(0)
+    for session in (a, b):  # the first end grants the state to b, and the second one to c
+        authority._ownership.end_session(authority._ownership.sessions[session])
+    waiting[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    granted = await waiting[1]
+    stepped = batch(KEY, Version(granted.version.epoch, 1))
+    assert await authority.commit(c, stepped, []) == []
+
+
+@simulated
 async def test_a_cancelled_reset_leaves_the_queues_of_all_states_that_it_waits_for():
     authority = await make_authority()
     owner, other = [await join(authority, name) for name in ("owner", "other")]

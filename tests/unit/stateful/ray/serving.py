@@ -12,9 +12,11 @@ from deployments.stateful.ray.commit_channel import CommitServer
 
 @asynccontextmanager
 async def serving(server: CommitServer | Listener) -> AsyncIterator[Address]:
-    """Start the server, and at the end wait until its connections have ended."""
+    """Start the server, and at the end wait until its connections have ended without an error."""
     before = asyncio.all_tasks()
     yield await server.start("127.0.0.1")
     server.close()
     if connections := asyncio.all_tasks() - before - {asyncio.current_task()}:
-        await asyncio.wait(connections, timeout=5)
+        ended, _ = await asyncio.wait(connections, timeout=5)
+        errors = [each.exception() for each in ended if not each.cancelled()]
+        assert not any(errors), errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -41,6 +42,16 @@ async def test_a_client_without_the_token_is_not_served():
         with pytest.raises(ConnectionResetError):
             await channel.receive()
         channel.close()
+
+
+async def test_a_connection_that_the_client_resets_ends_without_an_error():
+    async with listening() as address:  # which fails if a connection ends with an error
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(address.token + bytes(4))
+        assert await reader.readexactly(4) == bytes(4)
+        linger = struct.pack("ii", 1, 0)  # closing resets the connection
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
 
 
 @pytest.mark.parametrize("theirs", [True, False])

@@ -28,6 +28,7 @@ from deployments.stateful.ray.commit_channel import (
     encode_commit,
 )
 from deployments.trace_context import Trace
+from tests.support.virtual_time import virtual_time
 from tests.unit.stateful.authorities import (
     CALLS,
     STATE_BYTES,
@@ -114,6 +115,16 @@ def test_a_frame_of_another_form_is_not_a_commit(header):
         decode_commit(pack_frame(header, STATES))
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [b"", b"\0\0\0", bytes(4), struct.pack(">I", 1) + b"0"],
+    ids=["empty", "half a length", "no header", "a header without a value"],
+)
+def test_bytes_that_are_not_a_frame_are_not_a_commit(frame):
+    with pytest.raises(ValueError, match="not a frame"):
+        decode_commit(frame)
+
+
 async def test_the_next_owner_gets_what_was_committed(authority, channel):
     session, versions = await own_keys(authority)
     receipt = Receipt("key", "print", 1, (3, 0.75))
@@ -146,6 +157,16 @@ async def test_the_channel_stays_open_after_an_error_of_the_authority(authority,
         await channel.commit(encoded(session, batch, []))
     await authority._leadership.lease.renew()
     assert await channel.commit(encoded(session, batch, [])) == []
+
+
+@virtual_time
+async def test_an_address_that_does_not_respond_is_unavailable(monkeypatch):
+    async def open_connection(host: str, port: int) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    with pytest.raises(AuthorityUnavailableError, match="at lost-machine:1"):
+        await CommitChannel.open(Address("lost-machine", 1, bytes(32)))
 
 
 async def test_without_the_token_nothing_is_committed(authority, address):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,7 +45,7 @@ class ScriptedAuthority(Authority):
         grants, commits_arrive, claims_arrive: closed by a test to hold calls back.
         checkout_fails, commit_fails: an error in place of the next response.
         reset_fails: an error in place of every response.
-        refuses: every commit is refused.
+        refuses: keys whose commits are refused.
         dismisses: every new session.
     """
 
@@ -61,7 +62,7 @@ class ScriptedAuthority(Authority):
     checkout_fails: Exception | None = None
     reset_fails: Exception | None = None
     commit_fails: Exception | None = None
-    refuses: bool = False
+    refuses: Collection[Key] = ()
     dismisses: DismissedError | None = None
 
     async def open_session(self, hello: Hello) -> OpenedSession:
@@ -100,7 +101,7 @@ class ScriptedAuthority(Authority):
             error, self.commit_fails = self.commit_fails, None
             raise error
         self.commits.append((states, released))
-        return states.keys if self.refuses else []
+        return [key for key in states.keys if key in self.refuses]
 
     async def reset(self, session: int, run: str, call: int) -> None:
         self.resets.append(run)

@@ -110,6 +110,17 @@ async def test_every_state_of_a_failed_commit_is_in_the_next_one():
 
 
 @simulated
+async def test_only_the_refused_states_of_a_commit_are_lost():
+    committing = await Committing().begin(LIMIT)
+    committing.step(*committing.keys)
+    committing.authority.refuses = committing.keys[1:2]
+    await committing.commits.send()
+    phases = [committing.held.phase(key) for key in committing.keys]
+    assert phases == [Phase.OWNED, Phase.NOT_OWNED, Phase.OWNED]
+    assert committing.counts.states_refused == 1
+
+
+@simulated
 async def test_the_age_of_the_oldest_uncommitted_step_grows_until_it_is_acknowledged():
     committing = await Committing().begin(1)
     committing.step(*committing.keys)

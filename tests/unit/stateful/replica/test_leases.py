@@ -20,6 +20,7 @@ from deployments.stateful.protocol import (
     TooManyStatesError,
     Version,
 )
+from deployments.stateful.replica import claims
 from deployments.stateful.replica import leases as module
 from deployments.stateful.replica.engine import StatefulEngine
 from deployments.stateful.replica.held_state import HeldBatch, HeldState
@@ -297,7 +298,7 @@ async def test_a_commit_acknowledges_only_its_own_steps_and_later_ones_are_in_th
 async def test_a_state_whose_commit_is_refused_is_dropped_and_not_claimed_as_released():
     authority, leases = await start()
     await leases.acquire(OTHER)
-    authority.refuses = True
+    authority.refuses = [KEY, OTHER]
     step(leases)
     step(leases, OTHER)
     authority.polls.put_nowait([OTHER])
@@ -320,6 +321,17 @@ async def test_a_state_that_is_being_released_is_claimed_as_released():
     claim = authority.claims[1]
     assert claim.owned.keys == []
     assert (claim.released.keys, claim.released.versions) == ([KEY], [Version(1, 1)])
+
+
+@simulated
+async def test_a_released_state_is_not_claimed_long_after_its_release():
+    authority, leases = await start()
+    step(leases)
+    authority.polls.put_nowait([KEY])
+    await until(lambda: any(released for _, released in authority.commits))
+    await asyncio.sleep(claims.KEEP_RELEASED_S + LEASE_S)
+    await begin_new_session(authority, AuthorityUnavailableError("gone"))
+    assert authority.claims[1].released.keys == []
 
 
 @simulated
@@ -400,6 +412,22 @@ async def test_a_replica_that_cannot_commit_closes_within_its_deadline():
     before = now()
     await leases.close()
     assert now() - before < module.CLOSE_TIMEOUT_S + 0.1
+
+
+@simulated
+async def test_a_replica_that_cannot_close_its_session_pauses_before_each_further_attempt():
+    authority, leases = await start()
+    attempts: list[float] = []
+
+    async def close_session(session: int) -> None:
+        attempts.append(now())
+        if len(attempts) < 4:
+            raise AuthorityUnavailableError("its store is down")  # new sessions are opened anyway
+
+    authority.close_session = close_session  # type: ignore[method-assign]
+    await leases.close()
+    assert len(attempts) == 4
+    assert min(np.diff(attempts)) > 0
 
 
 async def test_leases_that_never_started_can_be_closed():
