@@ -89,11 +89,11 @@ class ItemReader:
         if observed is None:
             return None
         has_keys = key is not None or ids.count(None) < len(ids)
+        if has_keys and not _are_keys(ids, junctions, key is not None):
+            return None
         if key is not None:
             numbered = zip(rows, ids, strict=True)
             ids = [f"{key}.{row}" if each is None else each for row, each in numbered]
-        if has_keys and not _are_keys(ids, junctions):
-            return None
         return Rows(
             keys_of((run,) * len(junctions), tuple(junctions)),
             ObservedRows(agents, observed),
@@ -149,11 +149,15 @@ def _places_of(sizes: tuple[int, ...], width: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.arange(width) < np.array(sizes, np.intp)[:, None])
 
 
-def _are_keys(ids: Sequence[str | None], junctions: Sequence[str]) -> bool:
-    """Return whether idempotency keys are valid, and few enough for each junction."""
+def _are_keys(ids: Sequence[str | None], junctions: Sequence[str], has_key: bool) -> bool:
+    """Return whether idempotency keys are valid, and few enough for each junction.
+
+    Args:
+        has_key: whether an item without one has a key.
+    """
     if not all(each is None or (isinstance(each, str) and is_name(each)) for each in ids):
         return False
     if len(ids) <= MAX_RECEIPTS:
         return True
-    keyed = Counter(junctions[row] for row, each in enumerate(ids) if each is not None)
+    keyed = Counter(junctions[row] for row, each in enumerate(ids) if has_key or each is not None)
     return max(keyed.values()) <= MAX_RECEIPTS

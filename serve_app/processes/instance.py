@@ -37,6 +37,11 @@ FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
 
 
+def boot_id() -> str:
+    """Return what names this start of the kernel. Its time changes when the clock is set."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
 @dataclass(frozen=True)
 class Instance:
     """The ports, folders and processes of one Ray cluster.
@@ -117,7 +122,7 @@ class Instance:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        record = {"pid": head.pid, "boot_time": psutil.boot_time(), "ports": self.ports.single()}
+        record = {"pid": head.pid, "boot": boot_id(), "ports": self.ports.single()}
         self._record.write_text(json.dumps(record))
         self.wait_until_started(head.poll)
 
@@ -201,7 +206,7 @@ class Instance:
             record: dict[str, Any] = json.loads(self._record.read_text())
         except (OSError, ValueError):
             return None
-        return record if record.get("boot_time") == psutil.boot_time() else None
+        return record if record.get("boot") == boot_id() else None
 
     def _dashboard_answers(self) -> bool:
         try:

@@ -23,6 +23,8 @@ _PREFIX = "reset/"
 _EPOCH_BYTES = 16
 RECORDS_PER_TURN = 2000
 """Of a large run, in one turn of the event loop: leases are renewed in between."""
+MAX_EXPIRING = 500
+"""Runs at once. Their first turns are one turn of the event loop."""
 
 
 class _Void(NamedTuple):
@@ -212,8 +214,10 @@ class Eviction:
             return states
 
     def expire(self, idle_since: float) -> None:
-        """Begin to remove the runs that were not used since that moment."""
+        """Begin to remove the runs that were not used since that moment, the oldest first."""
         for run in self._table.idle_runs(idle_since):
+            if len(self._expiring) == MAX_EXPIRING:
+                return
             if run not in self._expiring:
                 self._expiring.add(run)
                 self._background.spawn(self._expire(run, idle_since))

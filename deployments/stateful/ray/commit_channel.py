@@ -119,7 +119,7 @@ class CommitChannel:
         try:
             self._channel.send(frame)
             response = json.loads(await self._channel.receive())
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the latter of uvloop, once it is closed
             self.close()
             raise AuthorityUnavailableError(f"The connection was lost: {error}") from error
         except BaseException:  # cancelled halfway: the next response would be this one's

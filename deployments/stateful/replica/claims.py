@@ -37,11 +37,12 @@ class RecentlyReleased:
 
     Args:
         now: clock in seconds.
-        ttl_s: of a run. What expired while an authority acted must not come back.
+        ttl_s: of a run, which may have been stepped by others since, and have expired.
     """
 
     def __init__(self, now: Callable[[], float], ttl_s: float = math.inf) -> None:
         self._now = now
+        self._ttl_s = ttl_s
         self._keep_s = min(KEEP_RELEASED_S, ttl_s)
         self._released: dict[Key, tuple[float, HeldCopy]] = {}  # oldest first
 
@@ -49,8 +50,13 @@ class RecentlyReleased:
         self._released.pop(copy.key, None)
         self._released[copy.key] = self._now(), copy
 
-    def copies(self) -> list[HeldCopy]:
-        return [copy for _, copy in self._released.values()]
+    def copies(self) -> tuple[list[HeldCopy], list[HeldCopy]]:
+        """Return the copies, and those of runs that may have expired since."""
+        copies, expired = list[HeldCopy](), list[HeldCopy]()
+        expires_at = self._now() - self._ttl_s
+        for at, copy in self._released.values():
+            (expired if at < expires_at else copies).append(copy)
+        return copies, expired
 
     def prune(self) -> None:
         """Drop old copies; to be called only while an authority answers."""
@@ -92,6 +98,7 @@ class Claims:
         self._claimed: list[tuple[HeldState, HeldCopy, bool]] = []  # True: as owned
         self._owned: list[HeldCopy] = []  # to be claimed in full, like the next list
         self._released: list[HeldCopy] = []
+        self._past: list[HeldCopy] = []  # of runs that may have expired
         self._lost: set[Key] = set()
 
     def outlines(self, expired: bool = False) -> Iterator[Part]:
@@ -102,14 +109,17 @@ class Claims:
         """
         self._begin(expired)  # an earlier attempt may have failed
         owned, releasing = self._held.claimable()
-        past = [copy for copy in self._recent.copies() if not self._held.is_claimable(copy.key)]
-        released: list[HeldState | HeldCopy] = [*past, *releasing]
+        copies, self._past = map(self._not_claimable, self._recent.copies())
+        released: list[HeldState | HeldCopy] = [*copies, *releasing]
         if max(len(owned), len(released)) <= STATES_PER_PART:
             self._owned, self._released = self._copy(owned, True), self._copy(released, False)
             return
         for some_owned, some_released in _slices(owned, released, NAMES_PER_PART):
             own, other = self._copy(some_owned, True), self._copy(some_released, False)
             yield self._part(outline_of, own, other, last=False)
+
+    def _not_claimable(self, copies: list[HeldCopy]) -> list[HeldCopy]:
+        return [copy for copy in copies if not self._held.is_claimable(copy.key)]
 
     def _copy(self, held: Sequence[HeldState | HeldCopy], as_owned: bool) -> list[HeldCopy]:
         """Copy states as they are now, which counts as sent; they may be recalled meanwhile."""
@@ -126,6 +136,9 @@ class Claims:
 
     def details(self) -> Iterator[Part]:
         """Yield what is to be claimed in full, after the outlines are settled."""
+        for at in range(0, len(self._past), STATES_PER_PART):
+            past = batch_of(self._past[at : at + STATES_PER_PART])
+            yield Part(ClaimPart(released=past, last=False, expired=True), [], [])
         slices = _slices(self._owned, self._released, STATES_PER_PART)
         for number, (own, other) in enumerate(slices, start=1):
             yield self._part(batch_of, own, other, last=number == len(slices))

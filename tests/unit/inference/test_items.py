@@ -107,6 +107,15 @@ async def test_all_items_may_be_wrong(reader):
     assert not len(read.steps.keys)
 
 
+@pytest.mark.parametrize("n_items", [1, MAX_RECEIPTS, MAX_RECEIPTS + 1])
+async def test_the_key_of_a_request_may_have_the_full_length(reader, n_items):
+    key = "k" * 64
+    junctions = ([SMALL, BIG] * n_items)[:n_items]
+    read = reader.read([item(junction=each) for each in junctions], "run", key)
+    assert read.refused == {}
+    assert read.steps.request_ids == [f"{key}.{row}" for row in range(n_items)]
+
+
 def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):
     monkeypatch.setattr(module, "_MAX_KEPT_ROWS", 5)
     cache = KeyCache()

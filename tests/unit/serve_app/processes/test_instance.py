@@ -11,11 +11,10 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from serve_app.errors import InstanceError
-from serve_app.processes.instance import Instance
+from serve_app.processes.instance import Instance, boot_id
 from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 
@@ -43,10 +42,10 @@ def test_the_port_that_clients_know_is_the_first_of_the_base_and_without_edge_th
 
 def test_what_runs_is_found_on_the_ports_that_it_was_started_with(tmp_path):
     alone = Instance(tmp_path, Ports.from_base(27000).without_edge())
-    record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": alone.ports.single()}
+    record = {"pid": 1, "boot": boot_id(), "ports": alone.ports.single()}
     (tmp_path / "instance.json").write_text(json.dumps(record))
     assert Instance(tmp_path, Ports.from_base(27000)).with_recorded_ports() == alone
-    record["boot_time"] = 0.0
+    record["boot"] = "an earlier one"
     (tmp_path / "instance.json").write_text(json.dumps(record))
     assert Instance(
         tmp_path, Ports.from_base(27000)
@@ -134,6 +133,6 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path):
 
 def test_a_port_that_this_version_does_not_have_any_more_is_passed_over(tmp_path):
     ports = Ports.from_base(27000)
-    record = {"pid": 1, "boot_time": psutil.boot_time(), "ports": ports.single() | {"former": 1}}
+    record = {"pid": 1, "boot": boot_id(), "ports": ports.single() | {"former": 1}}
     (tmp_path / "instance.json").write_text(json.dumps(record))
     assert Instance(tmp_path).with_recorded_ports().ports.single() == ports.single()

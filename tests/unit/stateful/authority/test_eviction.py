@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deployments.stateful.authority import eviction
 from deployments.stateful.authority.eviction import KeyedLocks, Resets
 from deployments.stateful.authority.fenced_writer import FencedWriter, SupersededError
 from deployments.stateful.authority.snapshots import (
@@ -510,6 +511,21 @@ async def test_a_run_that_is_not_given_back_expires_once():
     await asyncio.sleep(1.0)
     assert authority._eviction._locks._users == {KEY.run: 1}
     listening.cancel()
+
+
+@simulated
+async def test_of_many_idle_runs_some_expire_at_once_and_the_others_follow(monkeypatch):
+    monkeypatch.setattr(eviction, "MAX_EXPIRING", 3)
+    authority = await make_authority(options(run_ttl_s=0.5))
+    session = await join(authority, "a")
+    for run in range(8):
+        key = Key(f"run-{run}", KEY.entity)
+        epoch = (await authority.checkout(session, key)).version.epoch
+        await authority.commit(session, batch(key, Version(epoch, 1)), [key])
+    authority._eviction.expire(idle_since=now() + 1)
+    assert authority._eviction._expiring == {"run-0", "run-1", "run-2"}
+    await asyncio.sleep(1.0)
+    assert authority.n_states == 0
 
 
 # Reading and writing runs

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from deployments.stateful.protocol import (
     Version,
     pack_frame,
 )
-from deployments.stateful.ray.channel import Address
+from deployments.stateful.ray.channel import Address, Channel
 from deployments.stateful.ray.commit_channel import (
     CommitChannel,
     CommitServer,
@@ -208,3 +209,14 @@ async def test_the_response_to_a_cancelled_commit_is_not_taken_for_the_next_one(
     await asyncio.wait([cancelled])
     with pytest.raises(AuthorityUnavailableError):
         await channel.commit(encoded(session, StateBatch(), []))
+
+
+async def test_a_connection_that_uvloop_has_found_closed_is_a_lost_connection():
+    class Closed:
+        def send(self, payload: bytes) -> None:
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>")
+
+        def close(self) -> None: ...
+
+    with pytest.raises(AuthorityUnavailableError, match="connection was lost"):
+        await CommitChannel(cast(Channel, Closed())).commit(b"")

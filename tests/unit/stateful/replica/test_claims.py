@@ -20,14 +20,17 @@ from deployments.stateful.replica.held_states import HeldStates, LeaseCounts
 from deployments.stateful.replica.phases import Phase
 from deployments.stateful.replica.queues import OneResponse, StepResult, StepResults
 
+RUN_TTL_S = 3600.0
+
 
 class Holding:
     """A replica that owns n states; the state of each is filled with its number."""
 
     def __init__(self, n: int) -> None:
+        self.now = 0.0
         self.held = HeldStates()
         self.counts = LeaseCounts()
-        self.claims = Claims(self.held, self.counts, now=lambda: 0.0)
+        self.claims = Claims(self.held, self.counts, lambda: self.now, RUN_TTL_S)
         self.keys = [Key(f"run-{number}", "300839359") for number in range(n)]
         for number, key in enumerate(self.keys):
             self.held.request(key)
@@ -162,10 +165,11 @@ def test_a_copy_of_a_released_state_is_not_claimed_after_its_run_has_expired():
     recent.note(HeldCopy(Key("a", "1"), Version(1, 1), np.zeros(1), ()))
     now = 1.9
     recent.prune()
-    assert len(recent.copies()) == 1
+    copies, expired = recent.copies()
+    assert (len(copies), expired) == (1, [])
     now = 2.1
     recent.prune()
-    assert recent.copies() == []
+    assert recent.copies() == ([], [])
 
 
 def test_a_copy_of_a_released_state_is_kept_while_no_authority_answers():
@@ -173,7 +177,25 @@ def test_a_copy_of_a_released_state_is_kept_while_no_authority_answers():
     recent = RecentlyReleased(lambda: now, ttl_s=2.0)
     recent.note(HeldCopy(Key("a", "1"), Version(1, 1), np.zeros(1), ()))
     now = 3 * KEEP_RELEASED_S
-    assert len(recent.copies()) == 1
+    copies, expired = recent.copies()
+    assert (copies, len(expired)) == ([], 1)
+
+
+def test_a_copy_whose_run_may_have_expired_is_claimed_as_expired_whenever_the_lease_ended():
+    """Others may have stepped the run since, and an authority that has died may have cleared it."""
+    holding = Holding(3)
+    old, new, _ = holding.keys
+    for key in (old, new):
+        holding.held.recall(key)
+        (releasing,) = holding.held.in_phase(Phase.RELEASING)
+        holding.claims.release(releasing)
+        holding.now += RUN_TTL_S - 1
+    parts = holding.parts()
+    claimed = [(part.message.expired, part.message.released.keys) for part in parts]
+    assert claimed == [(True, [old]), (False, [new])]
+    assert [part.message.last for part in parts] == [False, True]
+    holding.settle(parts)
+    assert holding.phases()[2] == Phase.OWNED
 
 
 def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
@@ -185,7 +207,7 @@ def test_the_newest_copy_of_a_released_state_is_kept_for_a_while():
 
     def kept() -> dict[str, int]:
         recent.prune()
-        return {copy.key.run: copy.version.step for copy in recent.copies()}
+        return {copy.key.run: copy.version.step for copy in recent.copies()[0]}
 
     note("a", 1)
     note("b", 1)

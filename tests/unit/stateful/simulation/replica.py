@@ -156,5 +156,5 @@ class Replica:
         held = leases._held._held.get(key)
         states = [held.state] if held is not None and held.phase in WITH_STATE else []
         recent = self.process.run(leases._claims._recent.copies)  # by the clock of this process
-        states += [copy.state for copy in recent if copy.key == key]
+        states += [copy.state for copies in recent for copy in copies if copy.key == key]
         return [number for state in states if (number := int(state.flat[0]))]
