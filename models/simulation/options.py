@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 from models.networks.file import read_network_file
@@ -33,6 +34,21 @@ def add_scenario(parser: argparse.ArgumentParser, required: bool = True) -> None
         help = "H:MM, or second of SUMO's clock (default: --sumocfg's)"
         parser.add_argument(f"--{name}", type=clock_time, metavar="TIME", help=help)
     add_rules(parser)
+
+
+def refuse_city_options(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, *, but: Collection[str]
+) -> None:
+    """Exit if an option of :func:`add_scenario` is set without a network file.
+
+    Args:
+        but: names of the options that the shipped network has, too.
+    """
+    scenario = argparse.ArgumentParser()
+    add_scenario(scenario, required=False)
+    for name, default in vars(scenario.parse_args([])).items():
+        if name not in but and getattr(options, name) != default:
+            parser.error(f"--{name.replace('_', '-')} belongs to a city: add its --network")
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from models.networks.network import network_of
 from models.policy.form import InvalidPolicyFileError, PolicyForm
 from models.policy.network import RecurrentPolicy, read_state_dict
 from models.simulation.environment import layers_of
-from models.simulation.options import add_renamed, add_scenario, scenario_of
+from models.simulation.options import add_renamed, add_scenario, refuse_city_options, scenario_of
 from models.simulation.scenario import InvalidScenarioError
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.greedy import fits, make_greedy
@@ -80,6 +80,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.seed < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
         parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
+    if options.network is None:
+        refuse_city_options(parser, options, but=("counts", "cyclic"))
     try:
         run(options)
     except (

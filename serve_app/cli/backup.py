@@ -112,7 +112,7 @@ def replace(store: Path, backup: Path) -> Path | None:
     """Replace a store by a backup, and return the new place of the store.
 
     Raises:
-        CommandError: it is not the backup of a store.
+        CommandError: it is not the backup of a store, or a process uses the store.
     """
     if not backup.exists():
         raise CommandError(f"{backup} does not exist. Nothing was changed.")
@@ -125,17 +125,34 @@ def replace(store: Path, backup: Path) -> Path | None:
     store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     restored = store.with_name(f"{store.name}.restored")
     restored.unlink(missing_ok=True)
-    copy(backup, restored)
-    kept = None
-    if store.exists():
-        kept = _free_name(f"{store}.before")
+    kept = _free_name(f"{store}.before")
+    try:
+        copy(backup, restored)
+        if store.exists():
+            _merge_log(store)
+        for suffix in ("", "-wal", "-shm"):  # logs of a damaged store may remain
+            with contextlib.suppress(FileNotFoundError):
+                store.with_name(store.name + suffix).rename(f"{kept}{suffix}")
+        restored.rename(store)
+    finally:
+        restored.unlink(missing_ok=True)
+    return kept if kept.exists() else None
+
+
+def _merge_log(store: Path) -> None:
+    """Move what the write-ahead log of a store has into its file, unless it is damaged.
+
+    Raises:
+        CommandError: a process uses the store.
+    """
+    try:
         with _connection(store) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        store.rename(kept)
-    for suffix in ("-wal", "-shm"):
-        store.with_name(store.name + suffix).unlink(missing_ok=True)
-    restored.rename(store)
-    return kept
+            connection.execute("PRAGMA journal_mode = DELETE")  # needs an exclusive lock
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise CommandError(
+                f"A process uses {store}. Stop its system first. Nothing was changed."
+            ) from error
 
 
 def _free_name(path: str) -> Path:

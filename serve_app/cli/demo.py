@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from greenwave.client import Client
-from models.simulation.options import add_scenario
+from greenwave.client import Client, GreenwaveError
+from models.simulation.options import add_scenario, refuse_city_options
+from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.demo.connect import make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import Remote, console, report
-from serve_app.errors import as_command_error
+from serve_app.errors import CommandError, as_command_error
 from serve_app.processes.installation import instance_of
 from serve_app.processes.ports import add_port_base
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from models.simulation.metrics import Metrics
     from serve_app.demo.stage import AfterStep, Stage
 
-CITY_ONLY = ("sumocfg", "net", "routes", "end")
+_OF_SHIPPED = ("begin", "counts")
 
 
 def add_demo(command: argparse.ArgumentParser) -> None:
@@ -54,11 +55,15 @@ def add_demo(command: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Exit if options contradict each other."""
+    """Exit if options contradict each other.
+
+    Raises:
+        CommandError: SUMO does not take the seed.
+    """
+    if not 0 <= arguments.seed <= MAX_SEED:
+        raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     if arguments.network is None:
-        for name in CITY_ONLY:
-            if getattr(arguments, name):
-                parser.error(f"--{name} belongs to a city: add its --network")
+        refuse_city_options(parser, arguments, but=_OF_SHIPPED)
         if arguments.seconds is not None and (arguments.seconds < 5 or arguments.seconds % 5):
             parser.error("--seconds must be a positive multiple of 5")
     elif arguments.seconds is not None:
@@ -76,7 +81,7 @@ def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None
     from models.simulation.scenario import InvalidScenarioError
     from serve_app.demo.stage import behind_safety_layer, stage_of
 
-    with as_command_error(InvalidNetworkError, InvalidScenarioError):
+    with as_command_error(GreenwaveError, InvalidNetworkError, InvalidScenarioError):
         stage = stage_of(options)
         if options.safety:
             stage = behind_safety_layer(stage)

@@ -31,7 +31,6 @@ from models.signals.states import MIN_GREEN_S
 from models.simulation.options import add_rules, add_scenario, scenario_of, scenario_with
 from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
 from serve_app.cli.arguments import add_action
-from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
@@ -205,7 +204,7 @@ def _report(options: argparse.Namespace) -> None:
     if options.seeds < 1:
         raise CommandError("--seeds must be at least 1.")
     min_green_s = MIN_GREEN_S if options.min_green is None else options.min_green
-    limits = Limits(min_green_s, options.max_red, options.decision)
+    limits = Limits(min_green_s, options.max_red, options.decision, cyclic=options.cyclic)
     with as_command_error(ShadowLogError):
         findings = examine(read_log(options.log, network), network, limits)
     if not any(span.records for span in findings.spans):
@@ -252,8 +251,6 @@ def _events(options: argparse.Namespace) -> None:
 
 def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_demo(command, options)
-    if not 0 <= options.seed <= MAX_SEED:
-        raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     require("libsumo", "SUMO")
     with naming_broken_files():
         from models.shadow.simulated import simulate

@@ -53,6 +53,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if faults:
         raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
     for application in config["applications"]:
+        application.setdefault("route_prefix", "/")  # as Ray does
         _anchor_paths(application, path.parent)
     if Settings().log_format == "json":
         config["logging_config"] = {**(config.get("logging_config") or {}), "encoding": "JSON"}
@@ -84,8 +85,13 @@ def find_faults(config: object) -> Iterator[str]:
         yield from (_sentence(each) for each in error.errors())
         return
     options: dict[str, BaseModel | None] = {}
-    for application in config["applications"]:
-        name = application.get("name")
+    for position, application in enumerate(config["applications"]):
+        if (name := application.get("name")) is None:
+            yield f"applications[{position}].name: the application needs a name"
+            continue
+        if application.get("route_prefix", "/") is None:
+            fault = f"route_prefix: the application needs a path, such as /{name}"
+            yield f"applications[{name}].{fault}"
         try:
             options[name] = _read_args(application)
         except ValidationError as error:

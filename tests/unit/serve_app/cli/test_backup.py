@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from deployments.stateful.layout import table_of
 from deployments.stateful.rolled_back import ROLLED_BACK_ROW
 from deployments.store import SQLITE_PREFIX, Expected
+from deployments.store.sqlite_worker import connect
 from serve_app.cli.backup import copy, replace
 from serve_app.cli.stores import with_store
 from serve_app.errors import CommandError
@@ -112,6 +114,38 @@ def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave):
         process.kill()
     assert refused.code == 1
     assert "running" in refused.err
+
+
+def test_nothing_is_restored_while_a_process_of_another_folder_uses_the_store(
+    store, backup, greenwave
+):
+    fill(store, range(4354438000, 4354438005))
+    before = contents(store)
+    with contextlib.closing(connect(store)):
+        refused = greenwave("restore", str(backup))
+    assert refused.code == 1
+    assert f"A process uses {store}." in refused.err
+    assert contents(store) == before
+    assert not store.with_name("greenwave.db.restored").exists()
+
+
+def test_a_damaged_store_is_replaced_and_kept(store, backup, greenwave):
+    before = contents(store)
+    store.write_bytes(b"damaged" * 1000)
+    restored = greenwave("restore", str(backup))
+    assert restored.code == 0, restored.err
+    assert contents(store) == before
+    assert store.with_name("greenwave.db.before").read_bytes() == b"damaged" * 1000
+    assert not store.with_name("greenwave.db.restored").exists()
+
+
+def test_a_log_that_cannot_be_merged_is_kept_beside_its_store(store, backup, greenwave):
+    before = contents(store)
+    store.with_name("greenwave.db-wal").mkdir()  # SQLite cannot open a directory
+    restored = greenwave("restore", str(backup))
+    assert restored.code == 0, restored.err
+    assert contents(store) == before
+    assert store.with_name("greenwave.db.before-wal").is_dir()
 
 
 def test_a_redis_has_its_own_backups(greenwave, tmp_path, monkeypatch):

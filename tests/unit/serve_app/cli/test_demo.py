@@ -36,6 +36,12 @@ def test_begin_is_a_time_of_day_or_a_second_of_sumos_clock():
         ["--begin", "x"],
         ["--seconds", "7"],
         ["--sumocfg", "city.sumocfg"],
+        ["--decision", "20"],
+        ["--yellow", "9"],
+        ["--min-green", "30"],
+        ["--bus-weight", "5"],
+        ["--detectors", "lanes"],
+        ["--cyclic"],
         ["--seconds", "600", "--network", "city.json"],
     ],
 )
@@ -43,6 +49,19 @@ def test_impossible_options_are_refused(options, capsys):
     with pytest.raises(SystemExit):
         main(["demo", *options])
     assert options[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--url", "localhost:8000"], "not 'localhost:8000'"),
+        (["--url", "http://127.0.0.1:1", "--run-id", "a/b"], "not 'a/b'"),
+    ],
+)
+def test_an_unusable_address_or_run_is_a_sentence(options, reason, capsys):
+    pytest.importorskip("libsumo", reason="SUMO is not installed")
+    assert main(["demo", "--direct", *options]) == 1
+    assert reason in capsys.readouterr().err
 
 
 def test_a_network_file_that_is_not_there_is_reported_before_any_call(capsys):

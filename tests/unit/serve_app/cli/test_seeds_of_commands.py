@@ -5,13 +5,16 @@ import pytest
 from serve_app.cli.main import main
 
 DEMAND = ["demand", "no.net.xml", "--entries", "no.csv", "--output", "no.rou.xml"]
+DEMO = ["demo", "--url", "http://127.0.0.1:1"]
+SIMULATE = ["shadow", "simulate", "--output", "no.jsonl"]
 EVALUATE = ["evaluate", "--network", "no.json", "--output", "no"]
 
 
 @pytest.mark.parametrize("seed", ["-3", "99999999999"])
 def test_the_commands_say_which_seeds_there_are(seed, capsys):
-    assert main([*DEMAND, "--seed", seed]) == 1
-    assert "--seed must be 0 to 2147483647." in capsys.readouterr().err
+    for command in (DEMAND, DEMO, SIMULATE):
+        assert main([*command, "--seed", seed]) == 1
+        assert "--seed must be 0 to 2147483647." in capsys.readouterr().err
     assert main([*EVALUATE, "--first-seed", seed]) == 1
     assert "Seeds must be 0 to 2147483647." in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from tests.support.local_server import Answer, Request, json_answer, serving
 from tests.unit.models.shadow.street import (
     HARBOUR_FILE,
     PIER,
+    START_S,
     cycles,
     decision,
     lamps,
@@ -89,6 +90,23 @@ def test_a_stream_is_recorded_reported_and_exported(greenwave, url, asked, token
     exported = greenwave("shadow", "events", log, *NETWORK, "--output", str(tmp_path / "events"))
     assert exported.code == 0, exported.text
     assert "events.csv; detectors.csv and phases.csv" in exported.err
+
+
+def test_a_report_judges_the_cyclic_order_only_when_asked(greenwave, url, token, tmp_path):
+    log = str(tmp_path / "shadow.jsonl")
+    last_of_three = (0, 0, 1, 1, 0, 0, 0, 0, 0)
+    records = [
+        Record(time=START_S, junction="customs", state="rrrGG"),
+        Record(time=START_S + 40, junction="customs", observation=last_of_three),
+    ]
+    to = (*NETWORK, "--url", url, "--token-file", token)
+    assert greenwave("shadow", "record", log, *to, typed=as_lines(records)).code == 0
+    refused = "The safety layer would have refused {} of 1 recommendations"
+    report = ("shadow", "report", log, *NETWORK)
+    assert refused.format(0) in greenwave(*report).out
+    in_order = greenwave(*report, "--cyclic")
+    assert refused.format(1) in in_order.out
+    assert "phase_order" in in_order.out
 
 
 def test_a_csv_continues_where_it_was_left(greenwave, url, token, tmp_path):

@@ -152,6 +152,23 @@ def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path, text):
         read_config(path)
 
 
+def test_an_application_without_a_path_is_at_the_root_as_in_ray(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("applications: [{name: inference, import_path: 'serve_app.inference:build'}]")
+    (application,) = read_config(path)["applications"]
+    assert application["route_prefix"] == "/"
+
+
+def test_an_application_needs_a_name_and_a_path(shipped):
+    config = copy.deepcopy(shipped)
+    del config["applications"][0]["name"]
+    config["applications"][1]["route_prefix"] = None
+    assert list(find_faults(config)) == [
+        "applications[0].name: the application needs a name",
+        "applications[gateway].route_prefix: the application needs a path, such as /gateway",
+    ]
+
+
 def test_a_missing_file_is_refused_with_a_sentence(tmp_path):
     with pytest.raises(InvalidServeConfigError, match="Cannot read"):
         read_config(tmp_path / "none.yaml")
