@@ -1,8 +1,9 @@
 """Versions of the code of applications.
 
-Serve replaces replicas when their config changes, but not when their code does. So ``greenwave
-deploy`` writes a hash of the code into each application's environment. The hash covers only what
-the builder imports: a change of one service restarts no other.
+Serve replaces replicas when their config changes, but not when their code does, or a file that the
+config names. So ``greenwave deploy`` writes a hash of both into each application's environment. The
+hash covers only what the builder imports and reads: a change of one service restarts no other.
+Models are not in it: they are loaded by ``user_config``, without a restart.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import ast
 import hashlib
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from serve_app.errors import PACKAGES
+from serve_app.errors import PACKAGES, ROOT
+from serve_app.settings import Settings
 
 VARIABLE = "GREENWAVE_VERSION"
 DIGITS = 16
+_DATA = ("*.html", "greenwave/*.json")  # pages, and the shipped network
+_READS_NETWORK = "serve_app.configured_network"
 
 
 def stamp(config: dict[str, Any]) -> dict[str, Any]:
@@ -35,14 +39,19 @@ def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     if module.split(".")[0] not in PACKAGES:
         return application
     environment = application.get("runtime_env") or {}
-    variables = (environment.get("env_vars") or {}) | {VARIABLE: code_version(module)}
+    variables = environment.get("env_vars") or {}
+    named = [(application.get("args") or {}).get(name) for name in ("network", "plan_file")]
+    if _READS_NETWORK in _reach(module):
+        named.append(variables.get("NETWORK_PATH") or Settings().network_path)
+    files = [path for name in named if name and (path := ROOT / name).is_file()]
+    variables = variables | {VARIABLE: code_version(module, files)}
     return application | {"runtime_env": environment | {"env_vars": variables}}
 
 
-def code_version(module: str) -> str:
-    """Return a hash of the module, all of our modules that it imports, and our dependencies."""
+def code_version(module: str, files: Iterable[Path] = ()) -> str:
+    """Return a hash of files, of the module, all of ours that it imports, and our dependencies."""
     hashed = hashlib.sha256()
-    for path in sorted({path for each in _reach(module) for path in _files(each)}):
+    for path in [*sorted({path for each in _reach(module) for path in _files(each)}), *files]:
         hashed.update(path.read_bytes())
     for requirement in sorted(metadata.requires("greenwave") or []):
         hashed.update(_installed(requirement).encode())
@@ -80,11 +89,12 @@ def _imports(module: str) -> Iterator[str]:
 
 
 def _files(module: str) -> Iterator[Path]:
-    """Yield the module's source and, for a package, the pages beside it."""
+    """Yield the module's source and, for a package, the data beside it."""
     if source := _source(module):
         yield source
         if source.name == "__init__.py":
-            yield from source.parent.glob("*.html")
+            for pattern in _DATA:
+                yield from source.parent.glob(pattern)
 
 
 @cache

@@ -63,9 +63,8 @@ class Rollout:
         with self.releases.rollout_lock():
             prepared = self._prepare(config)
             self._check_room(prepared)
+            self._warn_of_losses(prepared)
             current = self.releases.current()
-            for sentence in replaced_by(prepared, current) if current else ():
-                self.warn(sentence)
             self._release(prepared, self.releases.add)
             return prepared != current
 
@@ -113,7 +112,9 @@ class Rollout:
 
     def prepare_start(self, config: Config) -> None:
         """Have the supervisor of Ray deploy a config as soon as it has started Ray."""
-        self.releases.set_pending(self._prepare(config))
+        prepared = self._prepare(config)
+        self._warn_of_losses(prepared)
+        self.releases.set_pending(prepared)
 
     def finish_start(self, config: Config) -> None:
         """Wait until the config of :meth:`prepare_start` runs, and make it the current release.
@@ -124,6 +125,12 @@ class Rollout:
         with self.releases.rollout_lock(), self._restoring_release(after_interrupt=False):
             self._wait(_names(config))
             self.releases.add(self.releases.pending)
+
+    def _warn_of_losses(self, config: Config) -> None:
+        """Warn of what the commands of a canary have changed, and the config does not have."""
+        current = self.releases.current()
+        for sentence in replaced_by(config, current) if current else ():
+            self.warn(sentence)
 
     def _prepare(self, config: Config) -> Config:
         stamped = stamp(config)

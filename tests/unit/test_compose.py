@@ -12,6 +12,7 @@ from compose_spec import PyCompose
 
 from load_tests.harness.shipped import shipped_config
 from serve_app.processes.edge import EdgePorts
+from serve_app.processes.instance import FREE_DISK_BYTES
 from serve_app.processes.ports import Ports
 from serve_app.rollout.capacity import megabytes_of_ray, most
 from serve_app.settings import Settings
@@ -33,6 +34,13 @@ def test_it_is_by_the_specification():
     mounted = [each.partition(":")[0] for one in SERVICES.values() for each in one["volumes"]]
     named = {each for each in mounted if not each.startswith(".")}
     assert named == set(COMPOSE["volumes"])
+
+
+def test_ray_can_be_restarted_beside_its_logs():
+    (mounted,) = SERVICES["greenwave"]["tmpfs"]
+    gigabytes = re.search(r"size=(\d+)g", mounted)
+    assert gigabytes is not None
+    assert int(gigabytes[1]) << 30 >= 2 * FREE_DISK_BYTES
 
 
 def test_what_is_misspelt_is_refused():

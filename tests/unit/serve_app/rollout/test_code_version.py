@@ -1,6 +1,7 @@
 """Changed code is another version; the code of others is not."""
 
 import importlib
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,11 @@ def package(tmp_path, monkeypatch):
         "one/__init__.py": "",
         "one/service.py": "def f():\n    from town import shared\n",
         "one/page.html": "",
+        "one/greenwave/network.json": "",
         "two.py": "import town.shared\n",
     }
     for name, text in files.items():
-        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
         (root / name).write_text(text)
     monkeypatch.setattr(module, "_source", module._source.__wrapped__)
     monkeypatch.setattr(module, "PACKAGES", ("town",))
@@ -36,6 +38,7 @@ def package(tmp_path, monkeypatch):
         ("shared.py", {"town.one.service", "town.two"}),
         ("one/service.py", {"town.one.service"}),
         ("one/page.html", {"town.one.service"}),
+        ("one/greenwave/network.json", {"town.one.service"}),
         ("two.py", {"town.two"}),
         ("__init__.py", {"town.one.service", "town.two"}),
     ],
@@ -48,6 +51,28 @@ def test_a_change_is_a_new_version_of_what_imports_it_and_of_nothing_else(
     path = package / changed
     path.write_text(path.read_text() + "\n# changed")
     assert {name for name in services if module.code_version(name) != before[name]} == affected
+
+
+@pytest.mark.parametrize("way", ["network", "plan_file", "NETWORK_PATH", "environment"])
+def test_a_changed_network_or_plan_is_a_new_version_of_what_reads_it(way, tmp_path, monkeypatch):
+    path = tmp_path / "file.json"
+    gateway: dict[str, Any] = {"name": "gateway", "import_path": "serve_app.gateway:build"}
+    loans: dict[str, Any] = {"name": "loans", "import_path": "serve_app.customers:build"}
+    if way == "environment":
+        monkeypatch.setenv("NETWORK_PATH", str(path))
+    for application in (gateway, loans):
+        if way == "NETWORK_PATH":
+            application["runtime_env"] = {"env_vars": {way: str(path)}}
+        elif way != "environment" and application is gateway:
+            application["args"] = {way: str(path)}
+
+    def versions(text: str) -> list[str]:
+        path.write_text(text)
+        stamped = module.stamp({"applications": [gateway, loans]})["applications"]
+        return [each["runtime_env"]["env_vars"][module.VARIABLE] for each in stamped]
+
+    before, after = versions("before"), versions("after")
+    assert (before[0] != after[0], before[1] == after[1]) == (True, True)
 
 
 def test_the_version_does_not_change_by_itself():

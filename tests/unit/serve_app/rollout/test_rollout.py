@@ -158,6 +158,14 @@ def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, cluster):
     assert releases.current() == config("first")
 
 
+@pytest.mark.parametrize("way", ["deploy", "prepare_start"])
+def test_whatever_replaces_a_canary_warns_of_it(way, rollout, monkeypatch, warnings):
+    rollout.deploy(config("first"))
+    monkeypatch.setattr(rollout_module, "replaced_by", lambda after, before: ["The canary ends."])
+    getattr(rollout, way)(config("second"))
+    assert warnings == ["The canary ends."]
+
+
 def test_ctrl_c_while_ray_starts_restores_nothing(rollout, cluster, monkeypatch):
     rollout.deploy(config("first"))
     rollout.prepare_start(config("second"))

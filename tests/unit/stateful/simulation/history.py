@@ -219,6 +219,19 @@ class History:
             found = number
         return found
 
+    def was_brought_back(self, key: Key, root: Step, since: float, until: float) -> bool:
+        """Return whether a rollback of the store undid, in that time, that it had erased a state.
+
+        Args:
+            root: first step of the state.
+        """
+        return any(
+            self.step(number).root == root.number
+            for fault in self.faults
+            if fault.kind == "rolled back" and since < fault.begin < until
+            if (number := self.snapshot_at(key, fault.begin)) != INITIAL
+        )
+
 
 class StateForm(NamedTuple):
     """The shape and data type of states. The first element is the number of the state."""

@@ -15,8 +15,9 @@ from tests.unit.stateful.simulation.handmade import (
     THERE,
     HandmadeHistory,
 )
-from tests.unit.stateful.simulation.history import Outcome, Step
+from tests.unit.stateful.simulation.history import INITIAL, Fault, Outcome, Step
 from tests.unit.stateful.simulation.judge import judge_recovery
+from tests.unit.stateful.simulation.network import STORE
 
 HUNG_S = 5.0
 BOUND_S = HandmadeHistory().cluster.options.loss_bound_s
@@ -90,6 +91,19 @@ def test_a_step_from_before_a_restart_unless_states_are_restored(restores):
     handmade.step(2.0, handmade.step(1.0))
     handmade.history.restarts.append(1.5)
     with violates("before the restart", not restores):
+        handmade.judge()
+
+
+@pytest.mark.parametrize("brought_back", [False, True])
+def test_a_step_from_before_a_restart_unless_a_rollback_of_the_store_brought_it_back(brought_back):
+    handmade = HandmadeHistory()
+    first = handmade.step(1.0)
+    handmade.step(2.0, first)
+    handmade.history.restarts.append(1.5)
+    handmade.history.faults.append(Fault("rolled back", STORE, 1.8, 1.8))
+    kept = first.number if brought_back else INITIAL
+    handmade.history.snapshots[KEY] = [(1.1, first.number), (1.6, INITIAL), (1.8, kept)]
+    with violates("before the restart", not brought_back):
         handmade.judge()
 
 
