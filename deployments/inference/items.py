@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from deployments.http.messages import is_name
 from deployments.inference.errors import InferenceError, InvalidItemError, TooManyKeysError
 from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
-from deployments.inference.policy_model import ObservedRows, fingerprint_of
+from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.schemas import FLOAT32_MAX, BatchItem
 from deployments.inference.service import InferenceService, keys_of, request_id_of
 from deployments.stateful.protocol import MAX_RECEIPTS
@@ -99,7 +99,7 @@ class ItemReader:
             ObservedRows(agents, observed),
             SHARED_CHECKOUT_TIMEOUT_S,
             ids if has_keys else None,
-            list(map(fingerprint_of, observations)) if has_keys else (),
+            fingerprints_of(observed) if has_keys else (),
         )
 
     def _observed(self, observations: Sequence[Any]) -> NDArray[np.float32] | None:

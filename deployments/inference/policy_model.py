@@ -6,11 +6,11 @@ on. So both are kept, moved, forked and reset together, and a repeated request c
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import mul
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from models.signals.diagnosis import JunctionDiagnosis, read_diagnoses
 
 _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have; JSON has no -inf
 
-_DIGITS = 32  # of the digest of a row in a batch
+_UINT64 = 2**64 - 1
 
 Observed = tuple[int, Sequence[float] | Floats, bool]
 """The input of one step: a junction's agent index, at most ``max_obs`` finite values, and whether
@@ -224,28 +224,35 @@ def initial_state(key: Key, width: int = HIDDEN_DIM) -> Array:
     return np.zeros(width, np.float32)
 
 
-def fingerprint_of(obs: list[float]) -> str:
-    """Return a digest of an observation, the same in every process."""
-    packed = struct.pack(f"<{len(obs)}d", *obs)
-    return hashlib.blake2b(packed, digest_size=8).hexdigest()
+def fingerprint_of(obs: Sequence[float]) -> str:
+    """Return the digest of an observation, as :func:`fingerprints_of`, in less time."""
+    bits = struct.unpack(f"<{len(obs)}I", struct.pack(f"<{len(obs)}f", *obs))
+    return f"0{sum(map(mul, bits, _factors(len(obs)))) & _UINT64:016x}"
 
 
 def fingerprints_of(observations: Floats) -> list[str]:
     """Return digests of B observations (B, n), the same with and without zeros at the end.
 
-    A repeated step may be in a batch that is padded to another width. The digest is a multilinear
-    hash (Carter and Wegman, "Universal classes of hash functions", 1979) with multipliers from
-    SplitMix64 (Steele, Lea and Flood, 2014): it has to find mistakes, not attacks.
+    A repeated step may be padded to another width, or come by another route. The digest is a
+    multilinear hash (Carter and Wegman, "Universal classes of hash functions", 1979) with
+    multipliers from SplitMix64 (Steele, Lea and Flood, 2014): it has to find mistakes, not attacks.
+    Digests of earlier versions had other lengths, and are not compared.
     """
     bits = np.ascontiguousarray(observations, np.float32).view(np.uint32).astype(np.uint64)
     packed = (bits @ _multipliers(bits.shape[1])).byteswap().tobytes().hex()
-    return [packed[at : at + _DIGITS] for at in range(0, len(packed), _DIGITS)]
+    return [f"0{packed[at : at + 16]}" for at in range(0, len(packed), 16)]
+
+
+@lru_cache
+def _factors(n: int) -> list[int]:
+    factors: list[int] = _multipliers(n).tolist()
+    return factors
 
 
 @lru_cache
 def _multipliers(n: int) -> NDArray[np.uint64]:
-    """Return odd numbers (n, 2), the same in every process, and of a smaller n the first ones."""
-    state = np.arange(1, 2 * n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    """Return n odd numbers, the same in every process, and of a smaller n the first ones."""
+    state = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    return ((state ^ (state >> np.uint64(31))) | np.uint64(1)).reshape(n, 2)
+    return (state ^ (state >> np.uint64(31))) | np.uint64(1)

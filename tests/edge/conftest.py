@@ -104,6 +104,8 @@ class Answer(BaseHTTPRequestHandler):
                 self.connection.settimeout(20)
                 self.connection.recv(1)  # until the client disconnects
                 self.close_connection = True
+            case "not parsed":
+                self._send(400, "Invalid HTTP request received.", "text/plain; charset=utf-8")
             case "no route":
                 self._send(404, f"Path '{self.path}' not found. Ping ...", "text/plain")
             case "replica died":

@@ -61,6 +61,22 @@ def test_what_serve_refused_is_a_503_in_the_form_of_the_service(edge, listener, 
 
 
 @pytest.mark.parametrize("listener", PATHS)
+def test_what_the_parser_of_a_replica_refuses_is_a_400_in_the_form_of_the_service(edge, listener):
+    answer = post(edge, listener, "not parsed")
+    assert answer.status_code == 400
+    assert "not valid HTTP" in answer.text
+    body = answer.json()
+    match listener:
+        case "inference" | "density":
+            assert body.keys() == {"detail"}
+        case "gateway":
+            assert (body.keys(), body["status"]) == ({"status", "message", "timestamp"}, "error")
+        case _:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert (body["title"], body["status"]) == ("Bad Request", 400)
+
+
+@pytest.mark.parametrize("listener", PATHS)
 @pytest.mark.parametrize("do", ["replica died", "drop"])
 def test_what_got_lost_on_its_way_is_a_503_that_does_not_say_that_nothing_was_done(
     edge, listener, do

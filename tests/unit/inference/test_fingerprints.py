@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deployments.inference.policy_model import fingerprints_of
+from deployments.inference.policy_model import fingerprint_of, fingerprints_of
 
 ROWS = np.random.default_rng(0).random((500, 19), np.float32)
 
@@ -12,7 +12,15 @@ ROWS = np.random.default_rng(0).random((500, 19), np.float32)
 def test_equal_rows_have_the_same_digest_in_every_batch_and_process():
     assert fingerprints_of(ROWS)[7:9] == fingerprints_of(ROWS[7:9])
     (known,) = fingerprints_of(np.array([[1.0, 0.5, 0.0]], np.float32))
-    assert known == "498c2c9359800000e73e50c398800000"
+    assert known == "07fd6849c33800000"
+
+
+def test_an_observation_alone_has_the_digest_that_it_has_in_a_batch():
+    largest = np.finfo(np.float32).max
+    rows = np.concatenate([ROWS, [[0.1, -0.0, largest, -largest, *[1e-45] * 15]]])
+    alone = [fingerprint_of(row.tolist()) for row in rows]
+    assert alone == fingerprints_of(rows.astype(np.float32))
+    assert fingerprint_of([]) == fingerprint_of([0, 0.0])
 
 
 def test_zeros_at_the_end_do_not_change_a_digest():
