@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Renewed, Reply, Send, Steps
 from greenwave.client.groups import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
@@ -65,7 +65,7 @@ class Client(BaseClient[Blocking, Exchange]):
                 case _:
                     outcome = self._run_exclusively(step.steps, step.timeout_s)
 
-    def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+    def _run_exclusively(self, steps: Steps[Renewed], timeout_s: float) -> Renewed | None:
         if not self._exclusive.acquire(timeout=timeout_s):
             return None
         try:

@@ -121,7 +121,7 @@ def test_only_the_environments_of_the_reset_begin_from_zeros(
     policy.reset(np.array([0]))
     assert steps() == [1, 2, 1, 2]
     policy.reset(list(np.array([False, False, False, True])))
-    policy.reset([np.int64(1)])
+    policy.reset(list(np.array([1])))
     assert steps() == [2, 1, 2, 1]
     policy.reset()
     assert steps() == [1] * N
