@@ -9,7 +9,17 @@ from typing import Protocol, Self, TypeVar
 import aiohttp
 
 from greenwave.client.base import BaseClient
-from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps, describe
+from greenwave.client.core.call import (
+    Call,
+    NoReply,
+    Outcome,
+    Pause,
+    Renewed,
+    Reply,
+    Send,
+    Steps,
+    describe,
+)
 from greenwave.client.groups import Asynchronous
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
@@ -63,7 +73,7 @@ class AsyncClient(BaseClient[Asynchronous, Exchange]):
                 case _:
                     outcome = await self._run_exclusively(step.steps, step.timeout_s)
 
-    async def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+    async def _run_exclusively(self, steps: Steps[Renewed], timeout_s: float) -> Renewed | None:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._exclusive.acquire()

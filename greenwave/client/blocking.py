@@ -6,12 +6,12 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Reply, Send, Steps
+from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Renewed, Reply, Send, Steps
 from greenwave.client.groups import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
@@ -65,7 +65,7 @@ class Client(BaseClient[Blocking, Exchange]):
                 case _:
                     outcome = self._run_exclusively(step.steps, step.timeout_s)
 
-    def _run_exclusively(self, steps: Steps[str], timeout_s: float) -> str | None:
+    def _run_exclusively(self, steps: Steps[Renewed], timeout_s: float) -> Renewed | None:
         if not self._exclusive.acquire(timeout=timeout_s):
             return None
         try:
@@ -97,21 +97,26 @@ class Connections:
         self, most: int, tls: ssl.SSLContext | None, unix_socket: str | None = None
     ) -> None:
         self._pool = httpcore.ConnectionPool(
-            ssl_context=tls, max_connections=most, keepalive_expiry=IDLE_S, uds=unix_socket
+            ssl_context=tls,
+            max_connections=most,
+            keepalive_expiry=IDLE_S,
+            uds=unix_socket,
+            network_backend=_Network(),
         )
 
     def __call__(self, send: Send, /) -> Reply | NoReply:
         ends = time.monotonic() + send.timeout_s
-        times = dict.fromkeys(("read", "write", "pool"), send.timeout_s)
+        times = dict.fromkeys(("read", "write", "pool"), _Limit.until(ends, send.timeout_s))
+        times["connect"] = _Limit.until(ends, send.connect_s)
         try:
             with self._pool.stream(
                 send.method,
                 send.url,
                 headers=list(send.headers.items()),
                 content=send.body,
-                extensions={"timeout": {**times, "connect": send.connect_s}},
+                extensions={"timeout": times},
             ) as response:
-                body = _read(response.iter_stream(), ends)
+                body = _read(response.iter_stream())
         except _NOT_SENT as error:
             return NoReply.because(error, sent=False)
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
@@ -126,14 +131,77 @@ class Connections:
         self._pool.close()
 
 
-def _read(chunks: Iterable[bytes], ends: float) -> bytes:
-    """Read an answer that may arrive slowly, within the time of the whole."""
+class _Limit(float):
+    """Seconds for one operation, which also ends when its request does.
+
+    httpcore uses one timeout for all reads of the headers: each starts it anew.
+    """
+
+    ends: float
+
+    @classmethod
+    def until(cls, ends: float, seconds: float) -> Self:
+        limit = cls(seconds)
+        limit.ends = ends
+        return limit
+
+
+def _left(limit: float | None, error: type[httpcore.TimeoutException]) -> float | None:
+    """Return the seconds that an operation may take now."""
+    if not isinstance(limit, _Limit):
+        return limit
+    left_s = min(limit, limit.ends - time.monotonic())
+    if left_s <= 0:
+        raise error("the request took too long")
+    return left_s
+
+
+class _Network(httpcore.SyncBackend):
+    """Opens connections whose operations end with their requests."""
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *others: Any, **named: Any
+    ) -> httpcore.NetworkStream:
+        left_s = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(super().connect_tcp(host, port, left_s, *others, **named))
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, *others: Any, **named: Any
+    ) -> httpcore.NetworkStream:
+        left_s = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(super().connect_unix_socket(path, left_s, *others, **named))
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection whose operations end with their requests."""
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+        self.close = stream.close  # type: ignore[method-assign]
+        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, _left(timeout, httpcore.WriteTimeout))
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        left_s = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, left_s))
+
+
+def _read(chunks: Iterable[bytes]) -> bytes:
+    """Read an answer that is not too long."""
     parts, size = [], 0
     for chunk in chunks:
         size += len(chunk)
         if size > MAX_ANSWER:
             raise httpcore.ReadError(f"the answer is longer than {MAX_ANSWER} bytes")
-        if time.monotonic() > ends:
-            raise httpcore.ReadTimeout("the answer took too long")
         parts.append(chunk)
     return b"".join(parts)

@@ -59,7 +59,11 @@ def numbers(values: Sequence[float], what: str) -> list[float]:
     if listed is None or isinstance(values, str | bytes):
         raise InvalidInputError(f"{what} must be a sequence of numbers, not {values!r:.50}")
     for at, value in enumerate(listed):
-        if not isinstance(value, Real) or not math.isfinite(value):
+        try:
+            is_finite = isinstance(value, Real) and math.isfinite(value)
+        except OverflowError:
+            raise InvalidInputError(f"{what}[{at}] is too large for a float") from None
+        if not is_finite:
             raise InvalidInputError(f"{what}[{at}] must be a finite number, not {value!r:.50}")
     return [float(value) for value in listed]
 

@@ -86,7 +86,7 @@ class VectorPolicy:
             self._starting.update(range(len(self._runs)))
             return
         given: Any = which
-        listed = given.tolist() if hasattr(given, "tolist") else list(given)
+        listed = [each.tolist() if hasattr(each, "tolist") else each for each in given]
         if listed and isinstance(listed[0], bool):
             self._checked(listed)
             listed = [number for number, each in enumerate(listed) if each]

@@ -11,19 +11,20 @@ import sumo
 from models.networks.network import network_of
 from models.policy.step import PolicyStep
 from models.simulation.environment import layers_of, sumo_command
+from models.simulation.layouts import known_lane
 from models.simulation.scenario import InvalidScenarioError, Scenario
 from models.sumo.net import load_net
 
 
 def check_signals(scenario: Scenario) -> None:
-    """Compare the net's programs with what the network file says of its signals.
+    """Compare the net with what the network file says of its signals and their lanes.
 
     Raises:
         InvalidNetworkError: the net cannot be read.
-        InvalidScenarioError: a signal is missing, or is another.
+        InvalidScenarioError: a signal or a lane is missing, or a signal is another.
     """
-    programs = load_net(scenario.net, scenario.program).programs
-    name, net = scenario.network.name, scenario.net.name
+    read = load_net(scenario.net, scenario.program)
+    programs, name, net = read.programs, scenario.network.name, scenario.net.name
     for junction in scenario.network.junctions:
         if not programs.get(junction.id):
             raise InvalidScenarioError(f"{net} has no signal {junction.id}, which {name} has.")
@@ -37,6 +38,9 @@ def check_signals(scenario: Scenario) -> None:
             raise InvalidScenarioError(
                 f"{net}: signal {junction.id} has {letters} links, in {name} it has {expected}."
             )
+        for lane in junction.lanes:
+            for each in (lane.id, *(behind.lane for behind in lane.behind or ())):
+                known_lane(read, each)
 
 
 def check_safety(scenario: Scenario) -> None:

@@ -143,9 +143,7 @@ class Comparison:
     def same(self) -> dict[str, str]:
         """What identifies kept runs of this traffic and these rules."""
         scenario = self.scenario
-        digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
-        for path in scenario.files:
-            digest.update(hashlib.blake2b(path.read_bytes()).digest())
+        digest = digest_of_files(scenario)
         digest.update(repr([getattr(scenario, name) for name in RULES]).encode())
         digest.update(repr(COLUMNS).encode())
         return {"sumo": version("eclipse-sumo"), "city": digest.hexdigest()}
@@ -163,6 +161,14 @@ class Comparison:
             for controller, name in names.items()
             for seed in self.seeds
         }
+
+
+def digest_of_files(scenario: Scenario) -> hashlib.blake2b:
+    """Return a digest of the network and of the files that SUMO reads."""
+    digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
+    for path in scenario.files:
+        digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    return digest
 
 
 def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]:

@@ -7,7 +7,6 @@ The other lines are records, with the recommendation where they are decisions.
 from __future__ import annotations
 
 import fcntl
-import json
 import mmap
 import os
 import time
@@ -207,7 +206,13 @@ class LogWriter:
         self._truncate()
         if not whole:
             return None
-        return Tail(Segment.model_validate_json(segment), json.loads(last)["line"])
+        form = Segment if last.startswith(_HEAD) else Entry
+        try:
+            line = form.model_validate_json(last).line
+            return Tail(Segment.model_validate_json(segment), line)
+        except ValueError as error:
+            reason = mistake_of(error)
+            raise ShadowLogError(f"{self._path} has a damaged end: {reason}") from error
 
 
 def read_log(path: Path, network: Network, gap_s: float = GAP_S) -> Iterator[Segment | Entry]:

@@ -101,7 +101,14 @@ class RecordForm:
     def read_csv(self, lines: Iterable[str]) -> Iterator[tuple[int, Record | Malformed]]:
         """Yield number and record of each row of a CSV; empty cells are left out."""
         rows = csv.DictReader(lines)
-        for row in rows:
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield rows.reader.line_num, Malformed(str(error))
+                continue
             yield rows.line_num, self.read({name: cell for name, cell in row.items() if cell})
 
     def read(self, value: str | Mapping[str, Any]) -> Record | Malformed:

@@ -35,7 +35,7 @@ def lay_out(network: NetworkFile, net: SumoNet, layout: str) -> NetworkFile:
     def detectors(junction: JunctionEntry) -> Iterable[Detector]:
         groups: dict[str, list[SumoLane]] = {}
         for lane in junction.lanes:
-            known = _known(net, lane.id)
+            known = known_lane(net, lane.id)
             groups.setdefault(known.edge if layout == "approaches" else lane.id, []).append(known)
         for lanes in groups.values():
             longest_m = min(lane.length_m for lane in lanes) - LOOP_M
@@ -78,14 +78,19 @@ def with_detectors(scenario: Scenario, layout: str) -> Scenario:
     return replace(scenario, network=network, detectors=True)
 
 
-def _known(net: SumoNet, lane: str) -> SumoLane:
+def known_lane(net: SumoNet, lane: str) -> SumoLane:
+    """Return a lane of the net.
+
+    Raises:
+        InvalidScenarioError: the net lacks it.
+    """
     if lane not in net.lanes:
         raise InvalidScenarioError(f"The net has no lane {lane}, which the network file has.")
     return net.lanes[lane]
 
 
 def _check_place(detector: Detector, net: SumoNet, lane: str) -> None:
-    length_m = _known(net, lane).length_m
+    length_m = known_lane(net, lane).length_m
     if detector.distance_m + detector.length_m > length_m:
         raise InvalidScenarioError(
             f"Detector {detector.id}, {detector.distance_m} m from the stop line and"

@@ -85,6 +85,9 @@ def _own_phases(program: Program, begin_at_minimum: bool) -> Iterator[dict[str, 
 
 def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
     """Yield the greens in their order, each with the layer's change to the next one."""
+    if len(layer.phases) == 1:
+        yield {"duration": f"{MAX_GREEN_S}", "state": layer.phases[0]}
+        return
     n_phases, shortest_s = len(layer.phases), YELLOW_S + min(layer.min_green_s)
     changes = []
     for each in range(n_phases):

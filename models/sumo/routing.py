@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import xml.etree.ElementTree as ET
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -203,7 +204,7 @@ class Roads:
             raise InvalidDemandError(f"{path} is not there.")
         try:
             self._net = sumolib.net.readNet(str(path))
-        except (OSError, SAXException, KeyError, ValueError) as error:
+        except (OSError, EOFError, zlib.error, SAXException, KeyError, ValueError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise InvalidDemandError(f"{path} is not a SUMO network: {reason}") from error
         self.reachable = lru_cache(maxsize=None)(self._reachable)

@@ -253,12 +253,14 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
     check_demo(command, options)
     require("libsumo", "SUMO")
     with naming_broken_files():
+        from models.evaluation.checks import check_signals
         from models.shadow.simulated import simulate
         from models.simulation.controllers import CONTROLS
     if options.controller not in CONTROLS:
         raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
     with as_command_error(InvalidNetworkError, InvalidScenarioError):
         scenario = _scenario(options)
+        check_signals(scenario)
         control = CONTROLS[options.controller](scenario)
         records = simulate(scenario, options.seed, control)
     with atomic_write(options.output) as file:

@@ -23,6 +23,7 @@ HEADER_LENGTH = "inference-header-content-length"
 
 _LENGTH = struct.Struct("<I")
 _SWAPPED = sys.byteorder == "big"
+_NOT_NUMBERS = "observations must be rows of numbers"
 
 
 class Array(Protocol):
@@ -202,12 +203,12 @@ def _rows(observations: Any) -> list[bytes]:
                 f"observations must have a row for each step, not the shape {observations.shape}"
             )
         n_rows, n_values = observations.shape
-        data, size = observations.astype("<f4").tobytes(), 4 * n_values
+        data, size = _encoded(observations), 4 * n_values
         return [data[row * size : (row + 1) * size] for row in range(n_rows)]
     try:
         return [_row(row) for row in observations]
     except (TypeError, OverflowError):
-        raise InvalidInputError("observations must be rows of numbers") from None
+        raise InvalidInputError(_NOT_NUMBERS) from None
 
 
 def _row(row: Any) -> bytes:
@@ -215,7 +216,14 @@ def _row(row: Any) -> bytes:
         return _swapped(array("f", row)).tobytes()
     if len(row.shape) != 1:
         raise InvalidInputError(f"An observation must have one dimension, not {len(row.shape)}")
-    encoded: bytes = row.astype("<f4").tobytes()
+    return _encoded(row)
+
+
+def _encoded(values: Array) -> bytes:
+    try:
+        encoded: bytes = values.astype("<f4").tobytes()
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(_NOT_NUMBERS) from None
     return encoded
 
 
@@ -244,5 +252,10 @@ def _each(pack: Callable[[str], bytes], names: list[Any], what: str) -> list[byt
 
 
 def _packed(value: str) -> bytes:
-    data = value.encode()
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            f"{value!r:.50} has a lone surrogate, which UTF-8 cannot encode"
+        ) from None
     return _LENGTH.pack(len(data)) + data

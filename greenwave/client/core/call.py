@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
+from greenwave.client.errors import GreenwaveError
+
 Result = TypeVar("Result")
 
 
@@ -118,10 +120,12 @@ class Exclusive:
     It is None if the other calls do not finish within ``timeout_s``.
     """
 
-    steps: Generator[Send | Pause | Exclusive, Outcome, str]
+    steps: Generator[Send | Pause | Exclusive, Outcome, Renewed]
     timeout_s: float
 
 
-Outcome = Reply | NoReply | str | None
+Renewed = str | GreenwaveError
+"""A token, or why the gateway is unavailable for a login."""
+Outcome = Reply | NoReply | Renewed | None
 Steps = Generator[Send | Pause | Exclusive, Outcome, Result]
 """The steps that a call needs, which return its result."""

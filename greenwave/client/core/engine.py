@@ -12,6 +12,7 @@ from greenwave.client.core.call import (
     Exclusive,
     NoReply,
     Pause,
+    Renewed,
     Reply,
     Result,
     Send,
@@ -70,7 +71,12 @@ class CallEngine:
         while True:
             token = None
             if call.authorized:
-                token = yield from self._token(call, deadline)
+                try:
+                    token = yield from self._token(call, deadline)
+                except UnavailableError as error:
+                    if not perhaps_done:
+                        raise
+                    raise _final(call, error, attempts, perhaps_done) from error
             attempts += 1
             reply = yield self._send(call, token, deadline)
             assert isinstance(reply, Reply | NoReply)
@@ -123,11 +129,13 @@ class CallEngine:
         if login.token is not None and login.is_fresh(self._clock()):
             return login.token
         token = yield Exclusive(self._renew(login, deadline), max(0.0, deadline - self._clock()))
+        if isinstance(token, GreenwaveError):
+            raise token
         if not isinstance(token, str):
             raise UnavailableError("Other calls' login took too long", call=str(login.call))
         return token
 
-    def _renew(self, login: Login, deadline: float) -> Steps[str]:
+    def _renew(self, login: Login, deadline: float) -> Steps[Renewed]:
         now = self._clock()
         if login.token is not None and login.is_fresh(now):
             return login.token  # another call was first
@@ -135,9 +143,9 @@ class CallEngine:
         try:
             most = self._retries.attempts if before is None else 1
             grant = yield from self._perform(login.call, deadline, most)
-        except (UnavailableError, TooManyLoginsError):
+        except (UnavailableError, TooManyLoginsError) as error:
             if before is None:
-                raise
+                return error
             login.postpone(self._clock())
             return before
         return login.keep(grant, now)

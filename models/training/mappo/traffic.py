@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 import numpy as np
 
 from models.evaluation.cases import LEVELS
+from models.evaluation.comparison import RULES, digest_of_files
 from models.networks.network import Network, network_of
 from models.networks.shipped import SHIPPED
 from models.simulation.daily_demand import HOUR_S, DailyDemand
@@ -87,14 +88,14 @@ class OneScenario:
     def example(self) -> Scenario:
         return self.scenario
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         scenario = self.scenario
         return {
             "safety": scenario.guarded,
-            "cyclic": scenario.cyclic,
-            "counts": scenario.counts,
-            "bus_weight": scenario.bus_weight,
+            "n_validation": self.n_validation,
+            "files": digest_of_files(scenario).hexdigest(),
+            **{name: getattr(scenario, name) for name in RULES},
         }
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
@@ -184,7 +185,7 @@ class DrawnHours:
     @property
     def settings(self) -> dict[str, Any]:
         rules = {"safety": self.guarded, "cyclic": self.cyclic, "counts": self.counts}
-        return asdict(self.mix) | rules
+        return asdict(self.mix) | rules | {"n_validation": self.n_validation}
 
     def tasks(self, config: Config, iteration: int) -> list[Task]:
         first, n_hours = _first_seed(config, iteration), config.episodes // config.repeats

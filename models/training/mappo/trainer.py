@@ -43,9 +43,19 @@ from models.training.signals import state_dim
 
 
 class Trainer:
-    """The networks, their optimisers, and one iteration's learning."""
+    """The networks, their optimisers, and one iteration's learning.
+
+    Raises:
+        ValueError: episodes are shorter than a chunk.
+    """
 
     def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
+        n_decisions = traffic.example.n_decisions
+        if config.chunk > n_decisions:
+            raise ValueError(
+                f"An episode has {n_decisions} decisions, fewer than the chunk of {config.chunk}."
+                " Simulate a longer time, or set a smaller --chunk."
+            )
         self.config, self.traffic = config, traffic
         network = traffic.network
         self.iteration = 0
@@ -133,16 +143,17 @@ class Trainer:
         return asdict(self.config) | self.traffic.settings
 
     def resume(self, path: Path) -> None:
-        """Continue from a checkpoint.
+        """Continue from a checkpoint; one of an older version may lack settings.
 
         Raises:
             InvalidCheckpointError: it is damaged, of another form, or of another configuration.
         """
-        loaded = read_checkpoint(path, self.state_dict())
-        for name, value in self._settings().items():
-            if loaded["config"][name] != value:
+        loaded = read_checkpoint(path, self.state_dict() | {"config": {}})
+        settings = self._settings()
+        for name, value in loaded["config"].items():
+            if value != settings.get(name):
                 raise InvalidCheckpointError(
-                    f"{path}: made with {name} {loaded['config'][name]!r}, not {value!r}; name"
+                    f"{path}: made with {name} {value!r}, not {settings.get(name)!r}; name"
                     " another folder for another run"
                 )
         self.iteration, self.best_score = loaded["iteration"], loaded["best_score"]

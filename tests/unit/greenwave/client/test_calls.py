@@ -106,6 +106,8 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
         (lambda: RunCalls("").act("a", 7), "sequence of numbers"),  # type: ignore[arg-type]
         (lambda: RunCalls("").act("a", [1, float("nan")]), r"observation\[1\] must be a finite"),
         (lambda: RunCalls("").act("a", ["1"]), r"observation\[0\] must be a finite"),  # type: ignore[list-item]
+        (lambda: RunCalls("").act("a", [1, 10**400]), r"observation\[1\] is too large"),
+        (lambda: RunCalls("").act("a", [10**9999]), r"observation\[0\] is too large"),
         (lambda: RunCalls("").act("a", [1], key="no spaces"), "idempotency key is 1 to 64"),
         (lambda: RunCalls("").act("a", [1], metadata=object()), "cannot be sent as JSON"),
         (lambda: RunCalls("").act("a", [0] * 834), "at most 833 values, not 834"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from greenwave.client.aio import Connections as AwaitedConnections
 from greenwave.client.blocking import Connections as BlockingConnections
 from greenwave.client.core.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.servers import (
+    ANSWER,
     Misbehave,
     Server,
     answer_at_length,
@@ -155,20 +158,39 @@ def test_silence_ends_in_time(exchange: Exchange) -> None:
     assert answer.sent
 
 
-def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange) -> None:
+@pytest.mark.parametrize("head", [ANSWER.replace(b": 2\r", b": 9999\r"), b"HTTP/1.1 200 OK\r\nx:"])
+def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -> None:
     ended = threading.Event()
 
-    def drip(connection: object, number: int) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n")  # type: ignore[attr-defined]
-        while not ended.wait(0.05):
-            connection.sendall(b" ")  # type: ignore[attr-defined]
+    def drip(connection: socket.socket, number: int) -> None:
+        connection.sendall(head)
+        while not ended.wait(0.05) and time.monotonic() < started + TIMEOUT_S * 4:
+            connection.sendall(b"x")
 
     started = time.monotonic()
     try:
         answer = outcome(lambda send: _then(exchange(send), ended), drip)
     finally:
         ended.set()
-    assert time.monotonic() - started < TIMEOUT_S * 5
+    assert time.monotonic() - started < TIMEOUT_S * 2
+    assert isinstance(answer, NoReply)
+    assert answer.sent
+
+
+def test_the_wait_for_a_free_connection_is_part_of_the_time() -> None:
+    arrived = threading.Event()
+    connections = BlockingConnections(1, None)
+    with Server(lambda connection, number: arrived.set()) as server:
+        send = request(server.url, timeout_s=2 * TIMEOUT_S)
+        first = threading.Thread(target=connections, args=[send])
+        first.start()
+        assert arrived.wait(TIMEOUT_S)
+        started = time.monotonic()
+        answer = connections(replace(send, timeout_s=2.2 * TIMEOUT_S))
+        took_s = time.monotonic() - started
+        first.join()
+    connections.close()
+    assert took_s < 3 * TIMEOUT_S
     assert isinstance(answer, NoReply)
 
 

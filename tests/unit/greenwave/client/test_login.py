@@ -14,6 +14,7 @@ from greenwave.client import (
     TooManyLoginsError,
     UnauthorizedError,
     UnavailableError,
+    UnknownOutcomeError,
 )
 from greenwave.client.calls.gateway import RunCalls
 from greenwave.client.core.login import Login, make_bearer, make_login
@@ -86,6 +87,22 @@ def test_a_401_in_mid_run_logs_in_anew_and_repeats_the_call_at_once() -> None:
     assert play.perform(CALL) == "done"
     assert tokens(play)[1:] == ["Bearer token-1", "Bearer token-2"]
     assert play.pauses == []
+
+
+@pytest.mark.parametrize("renewal", [REFUSED, LOST, answer(body={})])
+def test_a_login_that_fails_after_a_lost_answer_leaves_the_outcome_unknown(
+    renewal: object,
+) -> None:
+    play = logged_in(granted(), LOST, UNAUTHORIZED, *[renewal] * 4)
+    with pytest.raises(UnknownOutcomeError, match="may have been done or not") as raised:
+        play.perform(CALL)
+    assert (raised.value.key, raised.value.call) == (CALL.key, str(CALL))
+
+
+def test_a_login_that_fails_before_any_step_was_sent_leaves_nothing_open() -> None:
+    with pytest.raises(UnavailableError) as raised:
+        logged_in(granted(), UNAUTHORIZED, *[REFUSED] * 4).perform(CALL)
+    assert not isinstance(raised.value, UnknownOutcomeError)
 
 
 def test_a_second_401_is_final() -> None:

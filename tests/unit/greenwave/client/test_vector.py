@@ -120,9 +120,12 @@ def test_only_the_environments_of_the_reset_begin_from_zeros(
     policy.reset(np.array([False, False, True, False]))
     policy.reset(np.array([0]))
     assert steps() == [1, 2, 1, 2]
+    policy.reset(list(np.array([False, False, False, True])))
+    policy.reset(list(np.array([1])))
+    assert steps() == [2, 1, 2, 1]
     policy.reset()
     assert steps() == [1] * N
-    assert len(service.calls) == 7  # two where some begin and others go on
+    assert len(service.calls) == 9  # two where some begin and others go on
 
 
 def test_a_new_policy_begins_from_zeros_in_runs_that_exist(

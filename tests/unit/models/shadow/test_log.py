@@ -114,6 +114,15 @@ def test_another_file_is_not_touched(tmp_path):
     assert path.read_text() == "my notes"
 
 
+@pytest.mark.parametrize("last", ["{", "{}", "[1]", '{"segment":0}'])
+def test_a_log_with_a_damaged_last_line_is_not_continued(last, tmp_path):
+    path = tmp_path / "log"
+    path.write_text(f"{HEADER.model_dump_json()}\n{last}\n")
+    with pytest.raises(ShadowLogError, match=f"{path} has a damaged end: "):
+        LogWriter(path, PLENTY)
+    assert path.read_text().endswith(f"\n{last}\n")
+
+
 def test_one_process_records_into_a_log(tmp_path):
     log = LogWriter(tmp_path / "log", PLENTY)
     with pytest.raises(ShadowLogError, match="Another process records into"):

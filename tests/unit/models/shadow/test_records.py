@@ -98,3 +98,17 @@ def test_a_csv_has_the_same_names():
     assert [number for number, _ in read_] == [2, 3, 4, 5]
     assert read_[0][1] == read(DECISION)
     assert [type(record) for _, record in read_] == [Record, Record, Record, Malformed]
+
+
+def test_a_row_with_a_cell_that_is_too_long_is_skipped():
+    long = "x" * 200_000
+    rows = ["time,junction,state\n", f"1,pier,{long}\n", "2,pier,GGrr\n"]
+    (number, malformed), (next_number, record) = FORM.read_csv(rows)
+    assert (number, next_number) == (2, 3)
+    assert malformed == Malformed("field larger than field limit (131072)")
+    assert isinstance(record, Record)
+
+
+def test_a_csv_whose_names_are_too_long_has_no_records():
+    read_ = list(FORM.read_csv(["x" * 200_000 + "\n", "1,pier,GGrr\n", "2,pier,GGrr\n"]))
+    assert [type(record) for _, record in read_] == [Malformed, Malformed]

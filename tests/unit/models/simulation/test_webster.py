@@ -126,6 +126,14 @@ def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(
         assert sum(longest_s) - min(longest_s) + changes_s <= limits.max_red_s
 
 
+def test_a_guarded_actuated_program_of_a_junction_with_one_phase_is_always_green(scenario) -> None:
+    first, *others = scenario.network.junctions
+    alone = first.model_copy(update={"phases": first.phases[:1]})
+    network = scenario.network.model_copy(update={"junctions": (alone, *others)})
+    made = elements_of(actuated(replace(scenario, network=network, guarded=True), "actuated"))
+    assert [phase.get("state") for phase in made[first.id]] == [first.phases[0].state]
+
+
 def test_websters_programs_keep_states_offsets_and_the_times_between_greens(
     scenario, monkeypatch
 ) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from models.networks.file import network_as_json
+from models.networks.shipped import NET_FILE, SHIPPED
 from models.shadow.records import Record
 from tests.support.local_server import Answer, Request, json_answer, serving
 from tests.unit.models.shadow.street import (
@@ -167,6 +169,22 @@ def test_no_record_at_all_is_a_failure(greenwave, url, token, tmp_path):
     assert refused.lines[-1] == "No line was a record."
     empty = greenwave("shadow", "report", str(tmp_path / "log"), *NETWORK)
     assert empty.err.strip() == f"{tmp_path / 'log'} has no records."
+
+
+def test_records_of_another_net_are_not_simulated(greenwave, tmp_path):
+    pytest.importorskip("libsumo", reason="SUMO is not installed")
+    network = tmp_path / "town.json"
+    file = SHIPPED.file
+    assert file is not None
+    lane = file.junctions[0].lanes[0].id
+    network.write_text(network_as_json(file).replace(f'"{lane}"', '"renamed_0"'))
+    routes = tmp_path / "town.rou.xml"
+    routes.write_text("<routes/>")
+    files = ("--network", str(network), "--net", str(NET_FILE), "--routes", str(routes))
+    to = ("--end", "60", "--output", str(tmp_path / "records.jsonl"))
+    refused = greenwave("shadow", "simulate", *files, *to)
+    assert refused.code == 1
+    assert refused.lines == ["The net has no lane renamed_0, which the network file has."]
 
 
 def test_a_report_needs_both_files_for_the_estimate(greenwave, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -57,6 +58,36 @@ def city(tmp_path: Path) -> OneScenario:
     assert SHIPPED.file is not None
     routes = RouteFiles((tmp_path / "town.rou.xml",))
     return OneScenario(Scenario(SHIPPED.file, NET_FILE, routes, 0, 3600), n_validation=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("begin_s", 600), ("end_s", 7200), ("decision_s", 5), ("program", "night")),
+        *(("yellow_s", 4), ("all_red_s", 2), ("min_green_s", 9), ("detectors", True)),
+        *(("cyclic", True), ("counts", "all"), ("bus_weight", 5.0)),
+    ],
+)
+def test_a_run_in_a_city_must_be_continued_with_the_same_rules(
+    city: OneScenario, name: str, value: object
+) -> None:
+    other = replace(city, scenario=replace(city.scenario, **{name: value}))  # type: ignore[arg-type]
+    assert other.settings == city.settings | {name: value}
+
+
+def test_a_run_in_a_city_must_be_continued_with_the_same_files(city: OneScenario) -> None:
+    before, (routes,) = city.settings["files"], city.scenario.demand.files
+    assert replace(city).settings["files"] == before
+    routes.write_text("<routes> </routes>")
+    assert replace(city).settings["files"] != before
+
+
+@pytest.mark.parametrize("kind", ["city", "hours"])
+def test_a_run_must_be_continued_with_the_same_seeds_of_validation(
+    city: OneScenario, kind: str
+) -> None:
+    traffic = city if kind == "city" else DrawnHours()
+    assert replace(traffic, n_validation=9).settings == traffic.settings | {"n_validation": 9}
 
 
 def test_seeds_of_test_validation_plan_and_training_are_apart(city: OneScenario) -> None:

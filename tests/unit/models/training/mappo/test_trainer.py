@@ -11,16 +11,17 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.network import read_state_dict
 from models.simulation.metrics import Metrics
+from models.simulation.scenario import RouteFiles, Scenario
 from models.training.checkpoint import InvalidCheckpointError, write_atomically
 from models.training.mappo.config import Config
 from models.training.mappo.networks import avail_actions_of, pick, unroll
 from models.training.mappo.ppo import Batch
 from models.training.mappo.rollout import Episode
-from models.training.mappo.traffic import DrawnHours, Mix
+from models.training.mappo.traffic import DrawnHours, Mix, OneScenario
 from models.training.mappo.trainer import Trainer
 from models.training.signals import state_dim
 
@@ -204,6 +205,50 @@ def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     other = Trainer(CONFIG, DrawnHours(Mix(breakdowns=0.5)))
     with pytest.raises(InvalidCheckpointError, match=r"made with breakdowns 0.2, not 0.5"):
         other.resume(tmp_path / "checkpoint.pt")
+
+
+def test_an_episode_that_is_shorter_than_a_chunk_is_refused() -> None:
+    hours = DrawnHours(Mix(duration_s=4 * 5))
+    Trainer(CONFIG, hours)
+    with pytest.raises(ValueError, match="An episode has 4 decisions, fewer than the chunk of 5"):
+        Trainer(replace(CONFIG, chunk=5), hours)
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> OneScenario:
+    routes = tmp_path / "town.rou.xml"
+    routes.write_text("<routes/>")
+    assert SHIPPED.file is not None
+    return OneScenario(Scenario(SHIPPED.file, NET_FILE, RouteFiles((routes,)), 0, 3600))
+
+
+def test_a_checkpoint_of_a_city_under_other_rules_is_refused(
+    tmp_path: Path, city: OneScenario
+) -> None:
+    write_atomically(Trainer(CONFIG, city).state_dict(), tmp_path / "checkpoint.pt")
+    other = replace(city, scenario=replace(city.scenario, decision_s=5))
+    with pytest.raises(InvalidCheckpointError, match="made with decision_s 10, not 5"):
+        Trainer(CONFIG, other).resume(tmp_path / "checkpoint.pt")
+
+
+def test_a_checkpoint_with_a_setting_that_the_run_lacks_is_refused(tmp_path: Path) -> None:
+    state = trainer_of(CONFIG).state_dict()
+    state["config"]["bus_weight"] = 5.0
+    write_atomically(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(InvalidCheckpointError, match=r"made with bus_weight 5\.0, not None"):
+        trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")
+
+
+def test_a_checkpoint_of_an_older_version_that_lacks_settings_is_continued(
+    tmp_path: Path, city: OneScenario
+) -> None:
+    state = Trainer(CONFIG, city).state_dict()
+    for name in ("decision_s", "files", "n_validation"):
+        del state["config"][name]
+    write_atomically(state | {"iteration": 7}, tmp_path / "checkpoint.pt")
+    trainer = Trainer(CONFIG, city)
+    trainer.resume(tmp_path / "checkpoint.pt")
+    assert trainer.iteration == 7
 
 
 def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
