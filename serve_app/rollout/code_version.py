@@ -23,7 +23,7 @@ from serve_app.settings import Settings
 
 VARIABLE = "GREENWAVE_VERSION"
 DIGITS = 16
-_DATA = ("*.html", "greenwave/*.json")  # pages, and the shipped network
+_DATA = ("*.html", "*/greenwave*.json")  # pages, and the shipped network
 _READS_NETWORK = "serve_app.configured_network"
 
 

@@ -19,7 +19,7 @@ def package(tmp_path, monkeypatch):
         "one/__init__.py": "",
         "one/service.py": "def f():\n    from town import shared\n",
         "one/page.html": "",
-        "one/greenwave/network.json": "",
+        "one/data/greenwave.json": "",
         "two.py": "import town.shared\n",
     }
     for name, text in files.items():
@@ -38,7 +38,7 @@ def package(tmp_path, monkeypatch):
         ("shared.py", {"town.one.service", "town.two"}),
         ("one/service.py", {"town.one.service"}),
         ("one/page.html", {"town.one.service"}),
-        ("one/greenwave/network.json", {"town.one.service"}),
+        ("one/data/greenwave.json", {"town.one.service"}),
         ("two.py", {"town.two"}),
         ("__init__.py", {"town.one.service", "town.two"}),
     ],
