@@ -43,6 +43,11 @@ class Client:
         self._event: bytes | None = None
         self._news = asyncio.Event()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has not received the latest event."""
+        return self._news.is_set()
+
     def offer(self, event: bytes) -> None:
         """Replace the event that it receives next."""
         self._event = event
@@ -93,12 +98,13 @@ class Audience:
         return sorted(run for run in chosen if run)
 
     def show(self, view: View, at_ms: int, now: float) -> None:
-        """Offer each console the news; a fresh one, the whole state."""
+        """Offer each console the news; a fresh one, or one that is behind, the whole state."""
         events: dict[tuple[str | None, bool], bytes] = {}
         for client in self._clients:
-            kind = (client.run, client.fresh)
+            is_whole = client.fresh or client.is_behind
+            kind = (client.run, is_whole)
             if kind not in events:
-                since = Mark() if client.fresh else self._shown
+                since = Mark() if is_whole else self._shown
                 events[kind] = view.event(client.run, since, at_ms, now)
             client.offer(events[kind])
             client.fresh = False

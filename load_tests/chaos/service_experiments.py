@@ -17,6 +17,7 @@ from load_tests.chaos.checker import Harm, check
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.requests import (
     ANSWERED,
+    FALLBACK,
     TIMEOUT_S,
     Record,
     Stream,
@@ -31,7 +32,8 @@ from load_tests.chaos.service_faults import ServiceFault
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 
 BEFORE_S = 2.0
-_UNDOCUMENTED = ("500", "404", "no answer")
+_DOCUMENTED = (ANSWERED, FALLBACK, "503")
+_BROKEN = ("connection refused", "connection broken")
 _NUMBERS = itertools.count(1_000_000_000, 1_000_000)
 
 
@@ -74,10 +76,8 @@ class ServiceResult:
             found.append(f"{self.lost} answered steps are lost, doubled or revived")
         if self.missing:
             found.append(f"{self.missing} acknowledged records are missing")
-        forbidden = [kind for kind in self.kinds if kind.startswith(_UNDOCUMENTED)]
-        if not fault.may_break:
-            forbidden += [kind for kind in self.kinds if kind.startswith("connection")]
-        if forbidden:
+        allowed = _DOCUMENTED + (_BROKEN if fault.may_break else ())
+        if forbidden := [kind for kind in self.kinds if kind not in allowed]:
             found.append(f"clients saw {', '.join(forbidden)}")
         unanswered = self.kinds.total() - self.kinds[ANSWERED]
         if fault.flawless and unanswered:

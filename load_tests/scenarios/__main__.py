@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from load_tests.scenarios.gates import LoadTestError, read_gates
-from load_tests.scenarios.scenarios import DEFAULT, SCENARIOS, describe
+from load_tests.scenarios.scenarios import CONNECTIONS, DEFAULT, SCENARIOS, describe
 from load_tests.scenarios.session import LoadOptions, Session, console
 from load_tests.scenarios.target import find_target
 from serve_app.processes.ports import add_port_base
@@ -71,7 +71,9 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=_minutes, help="length (default: the scenario's)")
     parser.add_argument("--users", type=_number, help="at the peak (default: the scenario's)")
     parser.add_argument(
-        "--connections", type=_number, help="of wrk in the scenario overload (default: 256)"
+        "--connections",
+        type=_number,
+        help=f"of wrk in the scenario overload (default: {CONNECTIONS})",
     )
     add_port_base(parser)
     parser.add_argument("--host", metavar="URL", help="of a system on another machine")

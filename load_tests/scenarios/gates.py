@@ -33,6 +33,16 @@ class Bounds(BaseModel):
     error_rate: float | None = Field(None, ge=0, le=1)
 
 
+class RouteBounds(Bounds):
+    """Bounds of one route.
+
+    Attributes:
+        from_connections: the fewest connections of wrk with which the bounds apply.
+    """
+
+    from_connections: int = Field(0, ge=0)
+
+
 class ScenarioGates(Bounds):
     """Bounds of all requests together, and of single routes.
 
@@ -43,7 +53,7 @@ class ScenarioGates(Bounds):
     """
 
     growth_mb: float | None = Field(None, gt=0)
-    routes: Mapping[str, Bounds] = {}
+    routes: Mapping[str, RouteBounds] = {}
 
 
 Gates = Mapping[str, ScenarioGates]
@@ -100,10 +110,19 @@ def read_gates(path: Path) -> Gates:
         raise LoadTestError(f"{path}, {where}: {first['msg']}.") from error
 
 
-def judge(gates: ScenarioGates, rows: Sequence[Row]) -> Iterator[Verdict]:
-    """Compare the rows with every gate except that of growth."""
+def judge(gates: ScenarioGates, rows: Sequence[Row], connections: int = 0) -> Iterator[Verdict]:
+    """Compare the rows with every gate except that of growth.
+
+    Args:
+        connections: of wrk, which overloads the service.
+    """
     by_route = {row.route: row for row in rows}
-    for route, bounds in {ALL: gates, **gates.routes}.items():
+    apply = {
+        route: bounds
+        for route, bounds in gates.routes.items()
+        if connections >= bounds.from_connections
+    }
+    for route, bounds in {ALL: gates, **apply}.items():
         row = by_route.get(route)
         for figure in Bounds.model_fields:
             bound = getattr(bounds, figure)

@@ -5,6 +5,7 @@ LOAD_SCENARIO=records locust -f load_tests/scenarios/locustfile.py
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 from typing import Any
@@ -14,9 +15,9 @@ from locust.runners import WorkerRunner
 
 from load_tests.harness.wrk import WrkError, wrk_command
 from load_tests.scenarios import users
-from load_tests.scenarios.scenarios import DEFAULT, SCENARIOS, users_at
+from load_tests.scenarios.scenarios import CONNECTIONS, DEFAULT, SCENARIOS, users_at
 
-CONNECTIONS = 256
+logger = logging.getLogger(__name__)
 
 scenario = SCENARIOS[os.environ.get("LOAD_SCENARIO", DEFAULT)]
 for name in scenario.user_classes:  # Locust runs the user classes of this module
@@ -74,8 +75,12 @@ class Flood:
             raise
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
-    def stop(self, **_: object) -> None:
+    def stop(self, environment: Any, **_: object) -> None:
+        """Stop wrk; the test fails if wrk has failed before."""
         if self._process is not None:
+            if code := self._process.poll():
+                logger.error("wrk ended with code %d, so nothing overloaded the service", code)
+                environment.process_exit_code = 1
             self._process.kill()
             self._process.wait()
             self._process = None

@@ -15,6 +15,7 @@ from greenwave.client.core.call import NoReply, Reply
 ALL = "all requests"
 REFUSED = " refused"
 """Ends the name of a route in the statistics of the requests that it has refused."""
+_FALLBACK = b'"fallback_mode '  # begins the status of a decision without the policy
 
 
 @dataclass
@@ -111,7 +112,8 @@ def classify(outcome: Reply | NoReply, may_be_refused: bool) -> Classified:
     if isinstance(outcome, NoReply):
         return Classified(failure=ConnectionError(outcome.reason))
     if outcome.status < 400:
-        return Classified()
+        is_fallback = _FALLBACK in outcome.body
+        return Classified(failure=RuntimeError("fallback of the gateway") if is_fallback else None)
     code = outcome.headers.get("x-error-code", "")
     is_overload = outcome.status == 503 and code == "overloaded"
     has_delay = outcome.headers.get("retry-after", "").isdecimal()

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+CONNECTIONS = 256  # of wrk, which overloads the service
+
 Profile = Sequence[tuple[float, float]]
 """Share of the time and share of the users, by time; two points at one time are a jump."""
 

@@ -18,6 +18,7 @@ from load_tests.harness.shipped import ROOT
 from load_tests.scenarios.gates import Gates, LoadTestError, Verdict, judge
 from load_tests.scenarios.memory import MemoryWatch, draw, judge_growth, write_memory
 from load_tests.scenarios.results import Row, read_failures, read_rows
+from load_tests.scenarios.scenarios import CONNECTIONS
 from load_tests.scenarios.target import LoadTarget
 
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
@@ -118,7 +119,8 @@ class Session:
         with console.status(f"{scenario} ..."):
             growth = self._run(scenario, gates.growth_mb)
         rows = read_rows(self.load.file(scenario, ".json"))
-        verdicts = [*judge(gates, rows), *growth]
+        connections = self.load.connections or CONNECTIONS
+        verdicts = [*judge(gates, rows, connections), *growth]
         _print_rows(scenario, rows)
         failures = read_failures(self.load.file(scenario, "_failures.csv"))
         _print_failures(failures, self.load.file(scenario, ".log").read_text(errors="replace"))

@@ -135,6 +135,24 @@ def test_a_junction_is_chosen_with_the_keyboard(live):
     assert live.complaints() == []
 
 
+def test_decisions_that_the_next_stream_repeats_are_listed_once(live, edge, driving):
+    live.wait(live.steps)
+    live.script("document.querySelector('#junctions button[aria-pressed=false]').click()")
+    body = {"junction_id": live.find("#junction-facts").text, "obs_data": [0.5]}
+    headers = {"X-Simulation-Run": driving}
+    with httpx.Client(base_url=edge.urls()["inference"], headers=headers, timeout=10) as client:
+
+        def step(number: int) -> None:
+            client.post("/predict_action", json=body).raise_for_status()
+            live.wait(lambda: live.steps()[:1] == [number])
+
+        for number in (1, 2, 3):
+            step(number)
+        live.script("document.querySelector('#run').dispatchEvent(new Event('change'))")
+        step(4)
+    assert live.steps() == [4, 3, 2, 1]
+
+
 def test_estimates_in_place_of_failed_detectors_are_marked(live):
     estimated = "return document.querySelectorAll('%s').length"
     live.wait(live.says("#observation", "(detector: stuck, estimated)"))

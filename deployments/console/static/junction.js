@@ -17,11 +17,10 @@ export class JunctionPanel {
     this.refresh();
   }
 
-  /* Take a decision, unless it is known: the next stream begins with what the last one has told. */
+  /* Add a decision, unless it is known: each stream begins with all recent decisions. */
   add(decision) {
     const decisions = this.recent.get(decision.junction);
-    const latest = decisions[0];
-    if (latest && latest.at_ms === decision.at_ms && latest.step === decision.step) return;
+    if (decisions.some((each) => each.at_ms === decision.at_ms && each.step === decision.step)) return;
     decisions.unshift(decision);
     decisions.length = Math.min(decisions.length, MAX_ROWS);
   }

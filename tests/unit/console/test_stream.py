@@ -118,6 +118,19 @@ async def test_who_reads_slowly_gets_the_latest_and_no_backlog():
 
 
 @virtual_time
+async def test_an_event_that_replaces_an_unread_one_has_its_decisions_too():
+    audience, view = Audience(10), View(JUNCTIONS)
+    with audience.member("run") as slow:
+        for step in range(1, 5):
+            view.add(report(decision(step=step)), 0.0)
+            audience.show(view, step, 0.0)
+            if step == 1:
+                await slow.next()
+        steps = [each["step"] for each in shown(await slow.next())["decisions"]]
+    assert steps[-3:] == [2, 3, 4]
+
+
+@virtual_time
 async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
     audience, view = Audience(10), View(JUNCTIONS)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.rules.promtool import check
 
 BUCKET = "ray_http_request_ms_bucket_total"
@@ -57,6 +59,44 @@ def test_states_of_a_shard_that_has_just_moved_are_counted_once(tmp_path):
     }
     kept = '{application="inference"}'
     check(tmp_path, series, "2m", {"greenwave:hidden_states:kept": {kept: 50}})
+
+
+def test_replicas_are_missing_before_the_first_one_is_healthy(tmp_path):
+    target = 'ray_serve_autoscaling_target_replicas{application="%s", deployment="%s"}'
+    healthy = 'ray_serve_deployment_replica_healthy{application="flow", deployment="Flow"}'
+    series = {target % ("flow", "Flow"): "2x9", target % ("loans", "Records"): "3x9"}
+    name = '{application="%s", deployment="%s"}'
+    expected = {name % ("flow", "Flow"): 1, name % ("loans", "Records"): 3}
+    missing = {"greenwave:replicas:missing": expected}
+    check(tmp_path, series | {healthy: "1x9"}, "2m", missing)
+
+
+ACTIVE = 'haproxy_backend_active_servers{job="edge", proxy="%s"}'
+BACKUP = ACTIVE.replace("active", "backup")
+STATUS = 'ray_serve_application_status{application="%s"}'
+RUNNING, FAILED, AWAY = "6x40", "6x9 1x31", "6x9 _x31"
+
+
+@pytest.mark.parametrize(
+    ("loans", "cards", "is_missed"),
+    [
+        (FAILED, RUNNING, True),
+        (AWAY, AWAY, True),  # Serve itself is away
+        ("_x40", RUNNING, True),  # the application has another name than the service
+        ("6x9 4x31", RUNNING, False),
+        ("6x9 4x3 _x27", RUNNING, False),
+    ],
+    ids=["failed", "Serve is away", "unknown name", "in deletion", "removed"],
+)
+def test_a_service_that_was_removed_is_not_missed_at_the_edge(tmp_path, loans, cards, is_missed):
+    series = {
+        ACTIVE % "loans": "1x9 0x31",
+        BACKUP % "loans": "1x9 0x31",
+        STATUS % "loans": loans,
+        STATUS % "cards": cards,
+    }
+    servers = {'{job="edge", proxy="loans"}': 0.0} if is_missed else {}
+    check(tmp_path, series, "9m", {"greenwave:edge_servers:up": servers})
 
 
 def test_a_drift_has_one_name_for_the_columns_of_both_forecasts(tmp_path):

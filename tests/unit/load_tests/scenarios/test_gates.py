@@ -9,8 +9,8 @@ import pytest
 
 from load_tests.scenarios.__main__ import GATES
 from load_tests.scenarios.gates import LoadTestError, ScenarioGates, Verdict, judge, read_gates
-from load_tests.scenarios.results import ALL, Row
-from load_tests.scenarios.scenarios import SCENARIOS
+from load_tests.scenarios.results import ALL, REFUSED, Row
+from load_tests.scenarios.scenarios import CONNECTIONS, SCENARIOS
 
 LOGIN = "POST /api/auth/login"
 
@@ -58,6 +58,22 @@ def test_all_requests_and_single_routes_have_bounds_of_their_own():
 def test_a_gate_that_nothing_was_measured_for_is_missed(rows):
     routes = {LOGIN: {"p95_ms": 500, "error_rate": 1}}
     assert set(verdicts(rows, routes=routes).values()) == {False}
+
+
+@pytest.mark.parametrize(("connections", "expected"), [(1799, []), (1800, [False])])
+def test_gates_of_a_route_can_begin_at_a_number_of_connections(connections, expected):
+    bounds = {"error_rate": 0, "from_connections": 1800}
+    gates = ScenarioGates.model_validate({"routes": {LOGIN: bounds}})
+    assert [each.is_met for each in judge(gates, [], connections)] == expected
+
+
+def test_an_overload_by_1800_connections_must_have_refusals():
+    gates = read_gates(GATES)["overload"]
+    rows = [row(route, ms_20=1) for route in (ALL, "POST /predict_action")]
+    assert all(each.is_met for each in judge(gates, rows, CONNECTIONS))
+    (missed,) = [each for each in judge(gates, rows, 1800) if not each.is_met]
+    assert missed.what == "POST /predict_action" + REFUSED
+    assert "nothing was measured" in str(missed)
 
 
 def test_what_is_missed_is_reported_with_by_how_much():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client.core.call import NoReply, Reply
 from load_tests.harness.wrk import wrk_command
 from load_tests.scenarios.results import (
@@ -93,6 +94,12 @@ def test_anything_else_is_a_failure_that_says_why(outcome, may_be_refused, reaso
 
 def test_an_answer_is_no_failure():
     assert classify(Reply(201, {}, b""), may_be_refused=False) == ("", None)
+
+
+def test_a_fallback_of_the_gateway_is_a_failure():
+    body = json.dumps({"predictedAction": 0, "status": FALLBACK_STATUS}).encode()
+    classified = classify(Reply(200, {}, body), may_be_refused=False)
+    assert (classified.suffix, str(classified.failure)) == ("", "fallback of the gateway")
 
 
 RESPONSES = [
