@@ -129,6 +129,6 @@ ATTACKS = (
     asking("inference", "POST", "/predict_action#x", NO_HTTP),
     asking("inference", "POST", "/\x7f", NO_HTTP),
     asking("inference", "POST", "/predict_action?" + "a" * 100_000, NO_HTTP),
-    asking("inference", "POST", "?", NO_HTTP),
-    asking("loans", "POST", "*", NO_HTTP),
+    asking("inference", "POST", "?", 400),
+    asking("loans", "POST", "*", 400),
 )

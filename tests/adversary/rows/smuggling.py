@@ -136,7 +136,12 @@ CHUNKS = (
     chunk("bare CR after the size", SIZE + b"\r" + OBSERVED + b"\r\n" + END, NO_HTTP),
     chunk("longer than declared", SIZE + b"\r\n" + OBSERVED + b"XX" + END, NO_HTTP),
     chunk("trailing bytes", ONE_CHUNK + b"garbage", 200),
-    chunk("trailer of 1 MB", ONE_CHUNK[:-2] + b"X: " + MB + b"\r\n\r\n", NO_HTTP),
+    once(
+        "chunk trailer of 1 MB",
+        chunked(ONE_CHUNK[:-2] + b"X: " + MB + b"\r\n\r\n"),
+        400,
+        at_front=(NO_HTTP,),
+    ),
     chunk("trailer that is a request", ONE_CHUNK[:-2] + HIDDEN, NO_HTTP),
 )
 
@@ -151,6 +156,18 @@ HEADS = (
     head("space before the colon", b"X-A : a", NO_HTTP),
     head("NUL in a value", b"X-A: a\0b", NO_HTTP),
     head("bare CR in a value", b"X-A: a\rb", NO_HTTP),
+    once(
+        "header with a control character",
+        step(b"X-A: a\x01b", b"Connection: close"),
+        400,
+        at_front=("400 text/plain",),
+    ),
+    once(
+        "request line with an unknown method",
+        HIDDEN.replace(b"POST", b"FOO", 1),
+        400,
+        at_front=("400 text/plain",),
+    ),
     head("high bytes in a value", b"X-A: \xff\xfe", 200),
     head("bracket in a name", b"X(A): a", NO_HTTP),
     head("space in a name", b"X A: a", NO_HTTP),
@@ -178,13 +195,13 @@ OTHER_PROTOCOLS = (
     once(
         "CONNECT",
         b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n" + HIDDEN,
-        NO_HTTP,
+        400,
         at_front=("404 text/plain", 200),
     ),
     once(
         "OPTIONS *",
         b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        NO_HTTP,
+        400,
         at_front=("404 text/plain",),
     ),
     once("TRACE", request("TRACE", "/model_info", b"Connection: close"), 405),
