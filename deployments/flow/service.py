@@ -23,6 +23,7 @@ from deployments.flow.schemas import (
 )
 from deployments.forecast.api import declared_errors
 from deployments.forecast.service import MAX_FORECASTS, ForecastService, Variant
+from deployments.http.docs import declared_body
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
@@ -31,7 +32,7 @@ def _request_body() -> dict[str, Any]:
     schema = TypeAdapter(ForecastRequest).json_schema()
     sample = schema.pop("$defs")["Sample"]
     schema["properties"]["historical_data"]["items"] = sample
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    return declared_body(schema)
 
 
 class _Inputs(NamedTuple):

@@ -20,7 +20,7 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.service import GatewayService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, redescribe
+from deployments.http.docs import add_docs, declared_body, redescribe
 from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
@@ -96,7 +96,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         max_body=MAX_BODY,
         response_model=LoginResponse,
         responses=_errors(400, 401, 408, 413, 429, 500, 503),
-        openapi_extra=_body_of(LoginRequest),
+        openapi_extra=declared_body(LoginRequest.model_json_schema()),
         summary="Get a token",
         tags=["authentication"],
     )
@@ -161,12 +161,6 @@ def _remove_422_of_parameters(document: dict[str, Any]) -> None:
                 del answers["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
-
-
-def _body_of(model: type[LoginRequest]) -> dict[str, Any]:
-    """Declare a body that the route validates itself, with its own messages."""
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 MAX_NAMED = 50

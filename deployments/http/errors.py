@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.http.messages import JSON, Answer
+from deployments.http.messages import JSON, Answer, retry_after
 
 logger = logging.getLogger("ray.serve")
 
@@ -118,8 +118,7 @@ def describe_error(error: Exception, defect: str) -> tuple[int, str, list[tuple[
     headers = [JSON]
     match error:
         case RefusedError():
-            if error.retry_after_s is not None:
-                headers.append((b"retry-after", b"%d" % error.retry_after_s))
+            headers += retry_after(error.retry_after_s)
             if error.challenge is not None:
                 headers.append((b"www-authenticate", error.challenge.encode()))
             return error.status, str(error), headers

@@ -21,6 +21,14 @@ SendAnswer = Callable[[int, bytes, Headers], Awaitable[None]]
 JSON = (b"content-type", b"application/json")
 JSON_HEADERS: Headers = (JSON,)
 
+
+def retry_after(seconds: int | None) -> Headers:
+    """Return the header that tells when a request may succeed, if that is known."""
+    if seconds is None:
+        return ()
+    return ((b"retry-after", b"%d" % seconds),)
+
+
 RUN_HEADER = "X-Simulation-Run"
 RAW_RUN_HEADER = RUN_HEADER.lower().encode()  # as ASGI gives it
 KEY_HEADER = "Idempotency-Key"

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, page_headers
+from deployments.http.docs import add_docs, declared_body, page_headers
 from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import Answer, IdempotencyKey, Run
@@ -196,11 +196,6 @@ def _run_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return errors
 
 
-def _body(content_type: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
-    content = {} if schema is None else {"schema": schema}
-    return {"content": {content_type: content}, "required": True}
-
-
 def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     bodies = BodyReader(max_unfinished=MAX_FILES, max_bytes=MAX_FILES * MAX_FILE)
     forks = BodyReader()
@@ -226,7 +221,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/fork",
         methods=["POST"],
         responses=_run_errors(400, 404, 408, 409, 413),
-        openapi_extra={"requestBody": _body("application/json", ForkRequest.model_json_schema())},
+        openapi_extra=declared_body(ForkRequest.model_json_schema()),
     )
     async def fork_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from the hidden states of another one."""
@@ -247,7 +242,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/state",
         methods=["PUT"],
         responses=_run_errors(400, 408, 413),
-        openapi_extra={"requestBody": _body(FILE_TYPE)},
+        openapi_extra=declared_body(None, FILE_TYPE),
     )
     async def restore_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from such a file, of this run or another one."""

@@ -24,7 +24,7 @@ from serve_app.settings import Settings
 VARIABLE = "GREENWAVE_VERSION"
 DIGITS = 16
 _DATA = ("*.html", "*/greenwave*.json")  # pages, and the shipped network
-_READS_NETWORK = "serve_app.configured_network"
+_READS_NAMED_FILES = "serve_app.configured_network"
 
 
 def stamp(config: dict[str, Any]) -> dict[str, Any]:
@@ -40,18 +40,25 @@ def _stamped(application: dict[str, Any]) -> dict[str, Any]:
         return application
     environment = application.get("runtime_env") or {}
     variables = environment.get("env_vars") or {}
-    named = [(application.get("args") or {}).get(name) for name in ("network", "plan_file")]
-    if _READS_NETWORK in _reach(module):
-        named.append(variables.get("NETWORK_PATH") or Settings().network_path)
-    files = [path for name in named if name and (path := ROOT / name).is_file()]
-    variables = variables | {VARIABLE: code_version(module, files)}
+    arguments = application.get("args") or {}
+    configured = variables.get("NETWORK_PATH") or Settings().network_path
+    files = [arguments.get("network") or configured, arguments.get("plan_file")]
+    variables = variables | {VARIABLE: code_version(module, filter(None, files))}
     return application | {"runtime_env": environment | {"env_vars": variables}}
 
 
-def code_version(module: str, files: Iterable[Path] = ()) -> str:
-    """Return a hash of files, of the module, all of ours that it imports, and our dependencies."""
+def code_version(module: str, named: Iterable[str | Path] = ()) -> str:
+    """Return a hash of the module, all of our modules that it imports, and our dependencies.
+
+    Args:
+        named: files that the config names, which count if the module reads such files.
+    """
     hashed = hashlib.sha256()
-    for path in [*sorted({path for each in _reach(module) for path in _files(each)}), *files]:
+    reached = _reach(module)
+    paths = sorted({path for each in reached for path in _files(each)})
+    if _READS_NAMED_FILES in reached:
+        paths += [path for each in named if (path := ROOT / each).is_file()]
+    for path in paths:
         hashed.update(path.read_bytes())
     for requirement in sorted(metadata.requires("greenwave") or []):
         hashed.update(_installed(requirement).encode())

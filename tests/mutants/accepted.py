@@ -42,7 +42,7 @@ ACCEPTED: dict[str, str] = {
         "the store refuses the write of a term that has lost the partition"
     ),
     "deployments.stateful.ray.placement:choose_node: 1 for 0 in `default=0`": (
-        "without nodes, the result is None in either case"
+        "without nodes, nothing is chosen in either case"
     ),
     "deployments.stateful.authority.table:StateTable.commit: -1 for 0 in"
     " `record.receipts[-1].step if record.receipts else 0`": "the first step is 1",
@@ -52,7 +52,7 @@ ACCEPTED: dict[str, str] = {
         "where nothing is refused, nothing is lost"
     ),
     "deployments.stateful.ray.placement:choose_node: -1 for 0 in `default=0`": (
-        "without nodes, the result is None in either case"
+        "without nodes, nothing is chosen in either case"
     ),
     "deployments.stateful.rolled_back:accept_rolled_back: flip"
     " `present.terms | {'rolled_back': generation}`": (

@@ -23,12 +23,11 @@ from deployments.customers.records.responses import (
     error_renderer,
     find_responses,
     json_answer,
-    json_body,
     update_responses,
 )
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs
+from deployments.http.docs import add_docs, declared_body
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
@@ -125,8 +124,7 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     request_type, record = record_type.create_request, record_type.record.__name__
     create: dict[str, Any] = {"openapi_extra": by_mobile_number}
     if request_type is not None:
-        body = json_body(request_type.model_json_schema())
-        create = {**takes_body, "openapi_extra": {"requestBody": body}}
+        create = {**takes_body, "openapi_extra": declared_body(request_type.model_json_schema())}
     fast.add(
         "POST",
         path,
@@ -161,6 +159,6 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
         routes.update,
         summary="Update",
         responses=update_responses(record_type),
-        openapi_extra={"requestBody": json_body({"$ref": f"#/components/schemas/{record}"})},
+        openapi_extra=declared_body({"$ref": f"#/components/schemas/{record}"}),
         **takes_body,
     )

@@ -17,7 +17,7 @@ from deployments.customers.records.errors import InvalidFields, RecordError, Une
 from deployments.customers.records.json_body import MAX_BODY_BYTES
 from deployments.customers.records.record_type import RecordType
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
-from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError
+from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError, retry_after
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -76,11 +76,6 @@ def _failures(description: str = "A defect.") -> Responses:
             "description": "The store does not serve (with `Retry-After`).",
         },
     }
-
-
-def json_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the requestBody of an operation."""
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def create_responses(record_type: RecordType) -> Responses:
@@ -172,9 +167,8 @@ def _error_response(record_type: RecordType, error: RecordError) -> Answer:
         errorMessage=str(error),
         errortime=datetime.now().isoformat(timespec="microseconds"),
     )
-    return json_answer(
-        error.status, body.model_dump(), (*JSON_HEADERS, *_retry_after(error.retry_after_s))
-    )
+    headers = (*JSON_HEADERS, *retry_after(error.retry_after_s))
+    return json_answer(error.status, body.model_dump(), headers)
 
 
 def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
@@ -185,12 +179,9 @@ def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
         detail=_detail(scope, error),
         instance=quote(scope["path"]),
     )
-    retry_after = _retry_after(error.retry_after_s if isinstance(error, RefusedError) else None)
-    return json_answer(status, problem.model_dump(), (*_PROBLEM_HEADERS, *retry_after))
-
-
-def _retry_after(seconds: int | None) -> Headers:
-    return () if seconds is None else ((b"retry-after", b"%d" % seconds),)
+    seconds = error.retry_after_s if isinstance(error, RefusedError) else None
+    headers = (*_PROBLEM_HEADERS, *retry_after(seconds))
+    return json_answer(status, problem.model_dump(), headers)
 
 
 def _detail(scope: Scope, error: RefusedError | HTTPException) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from load_tests.harness.shipped import ROOT
 
-# in a process of its own, because Locust changes the process that imports it
+# in a separate process, because Locust changes the process that imports it
 CODE = """
 from types import SimpleNamespace
 from load_tests.scenarios.locustfile import Flood
