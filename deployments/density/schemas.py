@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
 from deployments.forecast.errors import InvalidRequestError
+from deployments.http.docs import declared_body
 from models.density.forecast import N_EDGES, N_HOURS
 
 _EXAMPLE = {
@@ -22,35 +23,28 @@ _EXAMPLE = {
 }
 
 # for the OpenAPI document only: requests are read straight from the bytes
-PREDICTION_REQUEST: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["data"],
-                    "properties": {
-                        "data": {
-                            "description": "Density of each edge in vehicles per kilometre, "
-                            "hourly, oldest hour first; edges as `GET /model-info` orders them.",
-                            "type": "array",
-                            "minItems": N_HOURS,
-                            "maxItems": N_HOURS,
-                            "items": {
-                                "type": "array",
-                                "minItems": N_EDGES,
-                                "maxItems": N_EDGES,
-                                "items": {"type": "number"},
-                            },
-                        }
-                    },
+PREDICTION_REQUEST = declared_body(
+    schema={
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "data": {
+                "description": "Density of each edge in vehicles per kilometre, "
+                "hourly, oldest hour first; edges as `GET /model-info` orders them.",
+                "type": "array",
+                "minItems": N_HOURS,
+                "maxItems": N_HOURS,
+                "items": {
+                    "type": "array",
+                    "minItems": N_EDGES,
+                    "maxItems": N_EDGES,
+                    "items": {"type": "number"},
                 },
-                "example": _EXAMPLE,
             }
         },
-    }
-}
+    },
+    example=_EXAMPLE,
+)
 
 
 class Prediction(BaseModel):

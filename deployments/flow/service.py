@@ -32,7 +32,7 @@ def _request_body() -> dict[str, Any]:
     schema = TypeAdapter(ForecastRequest).json_schema()
     sample = schema.pop("$defs")["Sample"]
     schema["properties"]["historical_data"]["items"] = sample
-    return declared_body(schema)
+    return declared_body(schema=schema)
 
 
 class _Inputs(NamedTuple):

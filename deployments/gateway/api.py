@@ -96,7 +96,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         max_body=MAX_BODY,
         response_model=LoginResponse,
         responses=_errors(400, 401, 408, 413, 429, 500, 503),
-        openapi_extra=declared_body(LoginRequest.model_json_schema()),
+        openapi_extra=declared_body(schema=LoginRequest.model_json_schema()),
         summary="Get a token",
         tags=["authentication"],
     )

@@ -100,12 +100,14 @@ _ICON = (
 )
 
 
-def declared_body(
-    schema: Mapping[str, Any] | None, content_type: str = "application/json"
-) -> dict[str, Any]:
-    """Return what a route adds to its OpenAPI document for a body that it reads itself."""
-    content = {} if schema is None else {"schema": schema}
-    return {"requestBody": {"required": True, "content": {content_type: content}}}
+def declared_body(content_type: str = "application/json", **media_type: Any) -> dict[str, Any]:
+    """Return what a route adds to its OpenAPI document for a body that it reads itself.
+
+    Args:
+        content_type: of the body.
+        media_type: fields of OpenAPI's Media Type Object, such as ``schema`` and ``example``.
+    """
+    return {"requestBody": {"required": True, "content": {content_type: media_type}}}
 
 
 def add_docs(app: FastAPI) -> None:

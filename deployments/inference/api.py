@@ -221,7 +221,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/fork",
         methods=["POST"],
         responses=_run_errors(400, 404, 408, 409, 413),
-        openapi_extra=declared_body(ForkRequest.model_json_schema()),
+        openapi_extra=declared_body(schema=ForkRequest.model_json_schema()),
     )
     async def fork_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from the hidden states of another one."""
@@ -242,7 +242,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/state",
         methods=["PUT"],
         responses=_run_errors(400, 408, 413),
-        openapi_extra=declared_body(None, FILE_TYPE),
+        openapi_extra=declared_body(FILE_TYPE),
     )
     async def restore_run(run: str, request: Request) -> RunSteps:
         """Begin a run anew from such a file, of this run or another one."""

@@ -124,7 +124,8 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     request_type, record = record_type.create_request, record_type.record.__name__
     create: dict[str, Any] = {"openapi_extra": by_mobile_number}
     if request_type is not None:
-        create = {**takes_body, "openapi_extra": declared_body(request_type.model_json_schema())}
+        body = declared_body(schema=request_type.model_json_schema())
+        create = {**takes_body, "openapi_extra": body}
     fast.add(
         "POST",
         path,
@@ -159,6 +160,6 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
         routes.update,
         summary="Update",
         responses=update_responses(record_type),
-        openapi_extra=declared_body({"$ref": f"#/components/schemas/{record}"}),
+        openapi_extra=declared_body(schema={"$ref": f"#/components/schemas/{record}"}),
         **takes_body,
     )
