@@ -63,7 +63,7 @@ NEEDS: Mapping[str, tuple[float, str]] = {
 """Loads in predictions per second, by the kind of request."""
 
 THRESHOLDS = [
-    Threshold(GATEWAY, "per_s", SIXTEEN.name, ">=", 0.7, INFERENCE),
+    Threshold(GATEWAY, "per_s", SIXTEEN.name, ">=", 0.75, INFERENCE),
     Threshold(GATEWAY, "per_s", SIXTY_FOUR.name, ">=", 0.85, INFERENCE),
     Threshold(GATEWAY, "p50_ms", ONE.name, "<=", 2.2, INFERENCE),
     Threshold(FALLBACK, "p50_ms", ONE.name, "<=", 1.0, ELSEWHERE),

@@ -247,11 +247,12 @@ CALLS: Mapping[str, Calls] = {
     LITSERVE: _rows_of_peer("JSON"),
 }
 THRESHOLDS = [
-    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 1.4, FASTAPI),
+    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 2, FASTAPI),
     Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 0.8, NUMPY),
-    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 4, LITSERVE),
-    Threshold(GREENWAVE, "per_s", SIXTY_FOUR.name, ">=", 1.8, FASTAPI),
+    Threshold(GREENWAVE, "per_s", SIXTEEN.name, ">=", 5, LITSERVE),
+    Threshold(GREENWAVE, "per_s", SIXTY_FOUR.name, ">=", 2.5, FASTAPI),
     Threshold(GREENWAVE, "per_s", SIXTY_FOUR.name, ">=", 1.1, NUMPY),
+    Threshold(GREENWAVE, "p50_ms", ONE.name, "<=", 1.1, FASTAPI),
     Threshold(GREENWAVE, "p50_ms", ONE.name, "<=", 1.05, NO_OP),
     Threshold(GREENWAVE, "per_s", BUSY.name, ">=", 1, FASTAPI),
     Threshold(GREENWAVE, "per_s", "5 a request", ">=", 4, GREENWAVE, "one a request"),
