@@ -79,7 +79,7 @@ async def admit(
                     store,
                     table,
                     claimant,
-                    restores=options.restore_after_restart,
+                    restores=options.restores,
                     snapshots_within_s=snapshots_within_s,
                 )
                 return await agree_on_layout(store, table, options, claimant.tag)

@@ -42,7 +42,8 @@ class StateOptions(Options):
         description="What must hold a step before it is answered. `memory`: the replica; the state "
         "actor has it within `loss_bound_s`, the store within `snapshot_period_s`. "
         "`store_async`: the replica; the store has it within `loss_bound_s`. "
-        "`actor`: the state actor. `store`: the store, so that no answered step is ever lost.",
+        "`actor`: the state actor. `store`: the store, so that no answered step is ever lost. "
+        "With `store` and `store_async`, states continue after a full restart of Ray.",
     )
     snapshot_period_s: float = Field(
         1.0,
@@ -54,7 +55,7 @@ class StateOptions(Options):
     restore_after_restart: bool = Field(
         False,
         description="Whether hidden states continue from their snapshots after a full restart of "
-        "Ray.",
+        "Ray. They always do if `durability` is `store` or `store_async`.",
     )
     max_states: int = Field(
         100_000,
@@ -90,6 +91,11 @@ class StateOptions(Options):
     def commits_reach_store(self) -> bool:
         """Whether a commit is acknowledged only when its snapshot is in the store."""
         return self.durability in ("store", "store_async")
+
+    @property
+    def restores(self) -> bool:
+        """Whether states continue after a restart of Ray: where each is in the store, all do."""
+        return self.restore_after_restart or self.commits_reach_store
 
     @property
     def lease_margin_s(self) -> float:

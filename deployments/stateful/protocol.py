@@ -88,7 +88,7 @@ Cost of each fault
     authority and replica   the steps since the last snapshot, at most ``snapshot_period_s``; none
     die together            if commits reach the store
     everything dies         states begin again from their initial state, or from their snapshots
-                            with ``restore_after_restart``
+                            if commits reach the store or with ``restore_after_restart``
 
 The roles are those of a lease manager and its clients in Gray and Cheriton, "Leases: an efficient
 fault-tolerant mechanism for distributed file cache consistency", SOSP 1989. Terms are named as in

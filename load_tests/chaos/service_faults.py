@@ -23,7 +23,7 @@ KILL_S, FRONT_S, RAY_S = 2.0, 1.0, 30.0
 START_S = 6.0  # of a replica without another one in its place
 STORE_DOWN_S = 5.0
 RECORDS = ("loans", "cards")
-_DURABLE = {"durability": "store", "restore_after_restart": True}
+_DURABLE = {"durability": "store"}
 
 Inject = Callable[[SystemUnderTest], None]
 

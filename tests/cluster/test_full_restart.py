@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from deployments.stateful.layout import table_of
 from deployments.stateful.protocol import Key
 from deployments.store import open_store
 from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.system import System, application, make_instance
+from load_tests.harness.system import System, application
 from tests.cluster.customers.test_records import records
 from tests.cluster.customers.writers import Writers
 from tests.reference import JUNCTIONS
@@ -26,7 +24,7 @@ from tests.reference import JUNCTIONS
 pytestmark = pytest.mark.timeout(600)  # two starts of a cluster
 
 WRITES = 600
-RESTORED, FORGOTTEN = "/restored", "/forgotten"
+RESTORED, STORED, FORGOTTEN = "/restored", "/stored", "/forgotten"
 STATE_BYTES = initial_state(Key("", "")).nbytes
 BODY = {"junction_id": JUNCTIONS[2], "obs_data": [1.0, 0.5]}
 
@@ -40,32 +38,31 @@ class Restarted:
 
 
 @pytest.fixture(scope="module")
-def restarted(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Iterator[Restarted]:
+def restarted(tmp_path_factory: pytest.TempPathFactory, system: System) -> Iterator[Restarted]:
     folder = tmp_path_factory.mktemp("restarted")
-    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
-    instance = make_instance(folder, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
-    system, redis = System(instance), RedisServer(folder / "redis")
+    before, redis = dict(system.applications), RedisServer(folder / "redis")
     on_sqlite = records("loans", f"sqlite:///{folder / 'records.db'}")
     on_redis = records("cards", redis.url)
     writers = tuple(Writers(system.url + each["route_prefix"]) for each in (on_sqlite, on_redis))
     try:
         redis.start()
-        instance.start()
         system.deploy(
             on_sqlite,
             on_redis,
             application("restored", RESTORED, restore_after_restart=True),
-            application("forgotten", FORGOTTEN, restore_after_restart=False),
+            application("stored", STORED, durability="store"),
+            application("forgotten", FORGOTTEN),
         )
-        asyncio.run(_kill_all(system, redis, writers, folder / "greenwave.db"))
-        instance.stop()
-        instance.start()
+        states = system.instance.data_dir / "greenwave.db"
+        asyncio.run(_kill_all(system, redis, writers, states))
+        system.instance.stop()
+        system.instance.start()
         system.deploy()
         yield Restarted(writers, system)
     finally:
-        instance.stop()
         redis.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        system.applications = before
+        system.deploy()
 
 
 async def _kill_all(
@@ -74,7 +71,7 @@ async def _kill_all(
     async def have_acknowledged(count: int) -> None:
         await asyncio.gather(*(each.have_acknowledged(count) for each in writers))
 
-    for prefix in (RESTORED, FORGOTTEN):
+    for prefix in (RESTORED, STORED, FORGOTTEN):
         assert [step(system, prefix) for _ in range(3)] == [1, 2, 3]
     on_sqlite, on_redis = writers
     async with on_sqlite, on_redis:
@@ -86,7 +83,8 @@ async def _kill_all(
         await asyncio.to_thread(redis.start)
         await have_acknowledged(WRITES)
         async with asyncio.timeout(20):  # the newest states are saved by then
-            while any([await saved_steps(states, app) != [3] for app in ("restored", "forgotten")]):
+            applications = "restored", "stored", "forgotten"
+            while any([await saved_steps(states, app) != [3] for app in applications]):
                 await asyncio.sleep(0.1)
         system.kill_everything()
 
@@ -112,8 +110,9 @@ async def test_every_acknowledged_write_is_there(restarted: Restarted) -> None:
         assert await writers.lost() == []
 
 
-def test_hidden_states_continue_from_their_snapshots_if_the_configuration_says_so(
+def test_hidden_states_continue_if_each_step_reaches_the_store_or_the_configuration_says_so(
     restarted: Restarted,
 ) -> None:
     assert step(restarted.system, RESTORED) == 4
+    assert step(restarted.system, STORED) == 4
     assert step(restarted.system, FORGOTTEN) == 1

@@ -271,7 +271,7 @@ class Leadership:
         Raises:
             AuthorityUnavailableError: the store is unavailable.
         """
-        restores = self._options.restore_after_restart
+        restores = self._options.restores
         stamp = cluster_stamp(self._cluster.session)
         found: list[tuple[Key, Snapshot | None, bool]] = []  # True: of this start of the cluster
         erased: list[str] = []

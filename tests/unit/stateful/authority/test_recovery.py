@@ -301,19 +301,31 @@ async def test_a_step_that_is_claimed_after_the_next_owner_was_chosen_is_lost():
     await committing
 
 
-@pytest.mark.parametrize("restores", [True, False])
+@pytest.mark.parametrize(
+    ("durability", "restore_after_restart", "restores"),
+    [
+        ("memory", False, False),
+        ("memory", True, True),
+        ("actor", False, False),
+        ("store", False, True),
+        ("store_async", False, True),
+    ],
+)
 @simulated
-async def test_snapshots_of_another_start_of_the_cluster_are_restored_only_if_configured(restores):
+async def test_snapshots_of_another_start_are_restored_if_commits_reach_the_store_or_if_configured(
+    durability, restore_after_restart, restores
+):
     store = DictStore()
-    first = await make_authority(store=store)
+    first = await make_authority(options(durability=durability), store)
     released = batch(KEY, Version(1, 3))
     await claim(first, "a", ClaimPart(released=released))
     await asyncio.sleep(0.01)
     first.stop()
     cluster = FakeCluster("second")
-    second = await make_authority(
-        options(restore_after_restart=restores, max_states=1), store, cluster
+    second_options = options(
+        durability=durability, restore_after_restart=restore_after_restart, max_states=1
     )
+    second = await make_authority(second_options, store, cluster)
     granted = await second.checkout(await join(second, "b"), KEY)
     assert granted.version.step == (3 if restores else 0)
     await asyncio.sleep(0.2)

@@ -157,7 +157,7 @@ class Excuses:
             if not lost.step.at <= at <= lost.witness.at:
                 continue
             (options,) = self._cluster.options_between(at, at)
-            if not options.restore_after_restart:
+            if not options.restores:
                 root = self._history.step(lost.witness.root)
                 came_back = self._cluster.are_of_one_start(root.replica, lost.witness.replica)
                 if came_back or self._begins_anew(lost, at):

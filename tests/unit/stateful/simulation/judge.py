@@ -79,7 +79,7 @@ class Judge:
         for restart, following in pairwise([*self._history.restarts, inf]):
             (options,) = self._cluster.options_between(restart, restart)
             acted = any(restart < each.at < following for each in self._history.steps)
-            applies = root.at < restart < step.at and acted and not options.restore_after_restart
+            applies = root.at < restart < step.at and acted and not options.restores
             if applies and not self._history.was_brought_back(first.key, root, restart, step.at):
                 raise Violation(f"{request} continues from before the restart at {restart}")
 
