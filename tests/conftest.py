@@ -9,7 +9,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling, LoadScopeScheduling
 
 # Folders whose files share what takes a minute to start.
-TOGETHER = ("tests/browser/", "tests/cluster/client/", "tests/cluster/examples/")
+TOGETHER = ("tests/cluster/browser/", "tests/cluster/client/", "tests/cluster/examples/")
 
 
 def pytest_configure() -> None:

@@ -7,16 +7,19 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import torch
 
-from load_tests.harness.system import System, application, make_instance
+from load_tests.harness.system import System, application, make_instance, start_edge
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.network import RecurrentPolicy
+from serve_app.processes.edge import Edge, EdgePorts
 
 Weights = dict[str, torch.Tensor]
 
@@ -58,6 +61,21 @@ def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Itera
     finally:
         instance.stop()
         shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+@contextmanager
+def behind_edge(system: System, *applications: dict[str, Any]) -> Iterator[Edge]:
+    """Add these applications to the system, and an edge in front of it, for a while."""
+    before = dict(system.applications)
+    edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
+    try:
+        system.deploy(*applications)
+        start_edge(edge)
+        yield edge
+    finally:
+        edge.stop()
+        system.applications = before
+        system.deploy()
 
 
 @pytest.hookimpl(wrapper=True)

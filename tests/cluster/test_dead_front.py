@@ -13,11 +13,10 @@ import httpx
 import psutil
 import pytest
 
-from load_tests.harness.system import System, start_edge
-from serve_app.processes.edge import Edge, EdgePorts
+from load_tests.harness.system import System
+from serve_app.processes.edge import Edge
+from tests.cluster.conftest import behind_edge
 from tests.cluster.gateway.conftest import USER, gateway
-
-pytestmark = pytest.mark.alone
 
 JUNCTION = "300839359"
 AWAY_S = 1.0
@@ -26,14 +25,8 @@ BACK_S = 60.0
 
 @pytest.fixture(scope="module")
 def edge(system: System) -> Iterator[Edge]:
-    before = dict(system.applications)
-    system.deploy(gateway("gateway", "/api"))
-    edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
-    start_edge(edge)
-    yield edge
-    edge.stop()
-    system.applications = before
-    system.deploy()
+    with behind_edge(system, gateway("gateway", "/api")) as edge:
+        yield edge
 
 
 def front(system: System) -> list[psutil.Process]:

@@ -13,7 +13,7 @@ import pytest
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 from serve_app.cli import main as cli
-from serve_app.processes.edge import Edge, EdgePorts
+from tests.cluster.conftest import behind_edge
 from tests.cluster.gateway.conftest import gateway
 from tests.documentation import PAGES, ROOT, calls, commands
 
@@ -26,22 +26,15 @@ ENVIRONMENT = Path(sys.executable).parent
 @pytest.fixture(scope="module")
 def addresses(system: System) -> Iterator[dict[str, str]]:
     """Map each address of the pages to its place on the tests' own system, behind an edge."""
-    before = dict(system.applications)
     others = [shipped_application(name) for name in ("density", "flow", "loans")]
-    system.deploy(gateway("gateway", "/api", env=OPERATOR), *others)
-    ports = system.instance.ports
-    edge = Edge(system.instance, EdgePorts.from_base(ports.http))
-    edge.start()
-    yield {
-        "localhost:8000": f"127.0.0.1:{ports.http}",
-        "localhost:8001": f"127.0.0.1:{edge.ports.density}",
-        "localhost:8080": f"127.0.0.1:{edge.ports.gateway}",
-        "localhost:8090": f"127.0.0.1:{edge.ports.loans}",
-        "localhost:9000": f"127.0.0.1:{edge.ports.cards}",
-    }
-    edge.stop()
-    system.applications = before
-    system.deploy()
+    with behind_edge(system, gateway("gateway", "/api", env=OPERATOR), *others) as edge:
+        yield {
+            "localhost:8000": f"127.0.0.1:{system.instance.ports.http}",
+            "localhost:8001": f"127.0.0.1:{edge.ports.density}",
+            "localhost:8080": f"127.0.0.1:{edge.ports.gateway}",
+            "localhost:8090": f"127.0.0.1:{edge.ports.loans}",
+            "localhost:9000": f"127.0.0.1:{edge.ports.cards}",
+        }
 
 
 def form(value: object) -> object:

@@ -1,18 +1,16 @@
-"""A real headless Chromium, and a running system with its edge for it to look at."""
+"""A real headless Chromium, and the running system with an edge for it to look at."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import System, application, make_instance
-from serve_app.processes.edge import Edge, EdgePorts
+from load_tests.harness.system import application
+from tests.cluster.conftest import behind_edge
 from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
 QUIET = [
@@ -41,22 +39,13 @@ def chromium():
 
 
 @pytest.fixture(scope="package")
-def edge(chromium):
+def edge(chromium, system):
     """Serve one service of each kind behind the edge."""
-    temp_dir = Path(tempfile.mkdtemp(prefix="gwt-", dir="/tmp"))
-    system = System(make_instance(temp_dir / "data", temp_dir))
-    edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
-    try:
-        system.instance.start()
-        others = [shipped_application(name) for name in ("density", "flow", "loans")]
-        others.append(shipped_application("console", env=ENVIRONMENT))
-        inference = application("inference", "/", diagnose_detectors=True)
-        system.deploy(inference, gateway("gateway", "/api"), *others)
-        edge.start()
+    others = [shipped_application(name) for name in ("density", "flow", "loans")]
+    others.append(shipped_application("console", env=ENVIRONMENT))
+    inference = application("inference", "/", diagnose_detectors=True)
+    with behind_edge(system, inference, gateway("gateway", "/api"), *others) as edge:
         yield edge
-    finally:
-        system.instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
 
 
 @pytest.fixture
