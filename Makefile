@@ -28,7 +28,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -51,9 +51,16 @@ deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under 
 rollback: $(VENV)/.serve  ## deploy the previous config again
 	@$(BIN)/greenwave rollback $(ARGS)
 
+# Ten files of SUMO, one for each thing that it is used for, and what runs on one Ray cluster; the last test kills all of it.
+SUMO_CORE := $(addprefix tests/sim/test_,network_import.py demand.py environment.py programs.py webster.py detectors.py \
+	buses.py incidents.py shipped_policy.py replay.py)
+CLUSTER_CORE := $(addprefix tests/cluster/,inference/test_hidden_states.py inference/test_idempotency.py inference/test_canary.py \
+	inference/test_open_inference.py gateway/test_gateway.py customers/test_records.py test_documentation.py::test_calls_are_answered_in_the_form_that_the_page_shows \
+	browser/test_console.py inference/test_crashes.py test_dead_front.py test_full_restart.py)
+
 # On two cores, a second cluster or 1,500 clients can exceed time limits: tests that fail run again alone.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
-TOGETHER := -m "not alone" tests/cluster tests/browser
+TOGETHER := -m "not alone" tests/cluster
 ALONE := -m "alone or nodes" tests/cluster tests/nodes
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
@@ -61,7 +68,12 @@ PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_serv
 	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
 	tests/cluster/test_fast_path.py tests/cluster/test_notes.py tests/cluster/test_worker_setup.py
 
-test: lint  ## run every check and test, on real Ray, Redis, SUMO and Chromium (40 minutes on two cores)
+test: lint  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (10 minutes on two cores)
+	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store $(SUMO_CORE)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
+	@$(BIN)/python -m pytest -q $(CLUSTER_CORE)
+
+test-all: lint  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (40 minutes)
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary || $(JUDGED_ALONE) tests/edge tests/adversary
@@ -153,7 +165,7 @@ plan: $(VENV)/.sim  ## redesign the fixed-time plan that the gateway falls back 
 	@$(BIN)/python -m models.training.design_plan $(ARGS)
 
 screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)
-	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/browser/test_ray_dashboard.py
+	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/cluster/browser/test_ray_dashboard.py
 
 docs: $(VENV)/.serve $(TOOLS)/.done  ## build the documentation as a site, in reports/site/html
 	@$(BIN)/python -m tools.docs_site

@@ -20,7 +20,7 @@ from deployments.store import StoreError
 from serve_app.cli.folder import apply_environment
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, naming_broken_files
-from serve_app.settings import InsecureSettingsError
+from serve_app.settings import InsecureSettingsError, Settings
 
 
 class Command(NamedTuple):
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser_of(*words[:1]).parse_args(words)
         options.run(options)
     except ValidationError as error:
-        return _fail(f"{_variable(error)} is not valid: {error.errors()[0]['msg']}")
+        return _fail(_invalid(error))
     except (CommandError, InsecureSettingsError, StoreError) as error:
         return _fail(str(error))
     except OSError as error:
@@ -186,9 +186,12 @@ def _file_error(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}{advice}"
 
 
-def _variable(error: ValidationError) -> str:
-    """Return the first environment variable that :class:`Settings` refuses."""
-    return "_".join(map(str, error.errors()[0]["loc"])).upper()
+def _invalid(error: ValidationError) -> str:
+    """Name what is not valid: an environment variable, if :class:`Settings` refuses it."""
+    (first, *_) = error.errors()
+    if error.title == Settings.__name__:
+        return f"{'_'.join(map(str, first['loc'])).upper()} is not valid: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc']))} of {error.title} is not valid: {first['msg']}"
 
 
 def parser_of(*called: str) -> argparse.ArgumentParser:

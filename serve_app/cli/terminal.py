@@ -11,7 +11,7 @@ from rich.console import Console
 results = Console(highlight=False, soft_wrap=True, markup=False)
 notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
-warn = partial(results.print, style="yellow")
+warn = partial(notes.print, style="yellow")
 """Print a sentence beside the results of a command that changes the running system."""
 
 

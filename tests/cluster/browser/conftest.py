@@ -13,6 +13,7 @@ from load_tests.harness.system import application
 from tests.cluster.conftest import behind_edge
 from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
+DIAGNOSING = "/diagnosing"
 QUIET = [
     "--headless",
     "--no-sandbox",
@@ -43,8 +44,8 @@ def edge(chromium, system):
     """Serve one service of each kind behind the edge."""
     others = [shipped_application(name) for name in ("density", "flow", "loans")]
     others.append(shipped_application("console", env=ENVIRONMENT))
-    inference = application("inference", "/", diagnose_detectors=True)
-    with behind_edge(system, inference, gateway("gateway", "/api"), *others) as edge:
+    diagnosing = application("diagnosing", DIAGNOSING, diagnose_detectors=True)
+    with behind_edge(system, diagnosing, gateway("gateway", "/api"), *others) as edge:
         yield edge
 
 

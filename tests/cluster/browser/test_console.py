@@ -18,6 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from load_tests.harness.system import System
+from tests.cluster.browser.conftest import DIAGNOSING
 from tests.cluster.gateway.conftest import USER
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
@@ -76,7 +77,8 @@ def console(browser, edge):
 @pytest.fixture
 def driving(edge):
     """Drive a run, as a simulation would; only the last lane's detector works."""
-    run, url, ended = f"drives-{time.time_ns()}", edge.urls()["inference"], threading.Event()
+    run, ended = f"drives-{time.time_ns()}", threading.Event()
+    url = edge.urls()["inference"] + DIAGNOSING
 
     def drive():
         lasts = itertools.cycle((0.25, 0.5))
@@ -140,7 +142,8 @@ def test_decisions_that_the_next_stream_repeats_are_listed_once(live, edge, driv
     live.script("document.querySelector('#junctions button[aria-pressed=false]').click()")
     body = {"junction_id": live.find("#junction-facts").text, "obs_data": [0.5]}
     headers = {"X-Simulation-Run": driving}
-    with httpx.Client(base_url=edge.urls()["inference"], headers=headers, timeout=10) as client:
+    url = edge.urls()["inference"] + DIAGNOSING
+    with httpx.Client(base_url=url, headers=headers, timeout=10) as client:
 
         def step(number: int) -> None:
             client.post("/predict_action", json=body).raise_for_status()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,3 +131,16 @@ def test_the_status_names_both_policies(releases, file, run):
     assert status.code == 0
     assert f"{file} answers 40% of the runs" in status.out
     assert "decisions" in status.out
+
+
+def test_the_status_is_json_even_if_a_node_does_not_answer(releases, monkeypatch, run):
+    silent = "The metrics of 10.0.0.12 did not arrive."
+
+    def scrape(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> list[str]:
+        report(silent)
+        return []
+
+    monkeypatch.setattr(canary_command, "scrape_nodes", scrape)
+    status = run("status", "--json")
+    assert set(json.loads(status.out)["policies"]) == {"in service"}
+    assert silent in status.err

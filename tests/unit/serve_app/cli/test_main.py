@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import BaseModel
 
 from serve_app.cli import deploy, up
 from serve_app.cli import main as cli
@@ -36,6 +37,18 @@ def test_a_variable_that_is_not_valid_is_named_in_one_sentence(
     printed = capsys.readouterr().err
     assert printed.startswith(f"{variable} is not valid: ")
     assert len(printed.splitlines()) == 1
+
+
+def test_what_is_not_valid_elsewhere_is_not_called_a_variable(monkeypatch, capsys):
+    class Network(BaseModel):
+        phases: int
+
+    def read(options: object) -> None:
+        Network(phases="two")
+
+    monkeypatch.setattr(deploy, "read", read)
+    assert main(["deploy"]) == 1
+    assert capsys.readouterr().err.startswith("phases of Network is not valid: Input should be")
 
 
 @pytest.mark.parametrize("message", ["Interrupted. The release before it serves on.", ""])
@@ -156,7 +169,7 @@ class TestPlaceOfTheFront:
     def test_so_it_is_where_there_can_be_no_edge_and_why_is_said(self, monkeypatch, capsys):
         monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
         assert self.place().front_url == "http://127.0.0.1:31000"
-        assert "there is no HAProxy here" in capsys.readouterr().out
+        assert "there is no HAProxy here" in capsys.readouterr().err
 
 
 def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsys, tmp_path):
@@ -168,9 +181,9 @@ def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsy
     assert main(["check", str(config)]) == 1
     assert "If another machine has the files, add --elsewhere." in capsys.readouterr().err
     assert main(["check", "--elsewhere", str(config)]) == 0
-    valid, doubt = capsys.readouterr().out.splitlines()
-    assert "config.yaml: valid, needs" in valid
-    assert doubt.strip() == (
+    printed = capsys.readouterr()
+    assert "config.yaml: valid, needs" in printed.out
+    assert printed.err.strip() == (
         f"It cannot be served here: Application inference: {tmp_path}/gone.th: no such file."
     )
 

@@ -67,7 +67,7 @@ def test_up_prints_how_to_add_a_policy(data_dir, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = argparse.Namespace(port_base=31000, config=tmp_path / "config.yaml")
     up_command.print_no_policy(options)
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert "/health is no_model, and predictions are 503." in printed
     assert "set a new `revision` in the user_config of Inference in config.yaml" in printed
     assert f'`DATA_DIR={data_dir} make deploy ARGS="--port-base 31000' in printed
