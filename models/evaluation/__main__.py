@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument(
         "--stress",
         action="store_true",
-        help="make only the runs with detectors that fail or traffic that takes other routes",
+        help="make only the runs with failing detectors, other routes or other hours",
     )
     parser.add_argument(
         "--cyclic",

@@ -52,7 +52,7 @@ CYCLIC = " in cyclic order"
 GUARDED_POLICY, GUARDED_PLAN = f"{POLICY}{GUARDED}", f"plan{GUARDED}"
 SAFE_POLICY = f"{POLICY} trained{GUARDED}"
 DIAGNOSED_POLICY = f"{POLICY} with diagnosis"
-OBSERVING = ("max pressure", POLICY)  # controllers that depend on the junctions' detectors
+OBSERVING = ("longest queue", POLICY)  # controllers that depend on the junctions' detectors
 
 MakeScenario = Callable[[int], Scenario]
 
@@ -103,7 +103,7 @@ DIAGNOSED_SEEDS = 10
 
 
 class Stress(NamedTuple):
-    """Detectors that fail, or traffic that takes other routes, and whom it concerns.
+    """Failing detectors, other routes or other hours, and the controllers to run in them.
 
     Fixed time observes nothing, and SUMO's actuated controls have their own detectors.
     """
@@ -112,15 +112,22 @@ class Stress(NamedTuple):
     controllers: tuple[str, ...]
 
 
+_BARE = "actuated", "delay-based", POLICY
+_IN_OTHER_HOURS = *_BARE, *(f"{each}{GUARDED}" for each in _BARE[:2]), SAFE_POLICY
 STRESS: Mapping[str, Stress] = {
     **{level: Stress(scenario, OBSERVING) for level, scenario in BROKEN.items()},
     "medium, 12:00, other turns and entries": Stress(
         lambda seed: _hour(12 * HOUR_S, unusual=seed),
-        ("fixed time", "actuated", *OBSERVING),
+        ("fixed time", "actuated", "delay-based", *OBSERVING),
     ),
     "rush hour, 7:30, other turns and entries": Stress(
         lambda seed: _hour(MORNING_RUSH_S, unusual=seed),
-        ("fixed time", "actuated", *OBSERVING),
+        ("fixed time", "actuated", "delay-based", *OBSERVING),
+    ),
+    # No validation has these hours, and nothing was chosen by them.
+    "another hour, 6:40": Stress(lambda seed: _hour(400 * 60), _IN_OTHER_HOURS),
+    "another hour, 8:20 and a tenth more": Stress(
+        lambda seed: _hour(500 * 60, 1.1), _IN_OTHER_HOURS
     ),
 }
 
@@ -149,11 +156,14 @@ UNGUARDED: Mapping[str, MakePeer] = {
     "random": lambda scenario, seed: lambda environment: RandomPhases(SHIPPED, seed),
     "fixed time": lambda scenario, seed: lambda environment: _fixed_time(scenario),
     "actuated": lambda scenario, seed: actuated(scenario, "actuated", begin_at_minimum=True),
-    "max pressure": lambda scenario, seed: partial(QueueController, OBSERVED_QUEUES),
+    "delay-based": lambda scenario, seed: actuated(scenario, "delay_based", begin_at_minimum=True),
+    "longest queue": lambda scenario, seed: partial(QueueController, OBSERVED_QUEUES),
 }
 PEERS: Mapping[str, MakePeer] = {
     **UNGUARDED,
-    **{f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "max pressure")},
+    **{
+        f"{each}{GUARDED}": UNGUARDED[each] for each in ("actuated", "delay-based", "longest queue")
+    },
     GUARDED_PLAN: lambda scenario, seed: lambda environment: _plan(scenario, SAFE_PLAN),
 }
 # Greedy counts all vehicles, so the policy is not compared with it elsewhere.
@@ -161,12 +171,12 @@ MORE_PEERS: Mapping[str, MakePeer] = dict.fromkeys(
     ("greedy", f"greedy{GUARDED}"), lambda scenario, seed: partial(QueueController, GREEDY)
 )
 # What is lost by having only some detectors.
-DETECTING = (POLICY, "max pressure", "greedy")
+DETECTING = (POLICY, "longest queue", "greedy")
 # What the phases' cyclic order costs.
 ORDERED = tuple(
     f"{each}{order}{guard}"
     for guard in ("", GUARDED)
-    for each in (POLICY, "max pressure", "greedy")
+    for each in (POLICY, "longest queue", "greedy")
     for order in ("", CYCLIC)
 )
 COMPARED = sorted(

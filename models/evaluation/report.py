@@ -173,14 +173,15 @@ def _outages(runs: Sequence[Run]) -> list[str]:
 
 
 def _stress(runs: Sequence[Run]) -> list[str]:
-    """Return the table of faulty detectors and unusual traffic; nothing if it was not measured."""
+    """Return the table of faults, other routes and other hours; nothing if it was not measured."""
     if not runs:
         return []
     cells: defaultdict[tuple[str, str], Estimate | str] = defaultdict(str)
     cells.update(_estimates(runs, "time_loss_s"))
     n_seeds = len({run.seed for run in runs})
     title = (
-        f"Time loss where detectors fail or traffic goes other ways, {n_seeds} seeds, s per vehicle"
+        "Time loss where detectors fail, traffic goes other ways, and in other hours,"
+        f" {n_seeds} seeds, s per vehicle"
     )
     concerned = {each for stress in STRESS.values() for each in stress.controllers}
     controllers = [each for each in COMPARED if each in concerned]

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from models.evaluation.kept_runs import digest, make_runs, read_run
 from models.evaluation.resco_measures import SUMO, RescoQueue, Result
-from models.evaluation.resco_page import write_report
+from models.evaluation.resco_page import PAGE, write_report
 from models.evaluation.resco_published import MAPS
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--controllers", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--seeds", type=int, default=10, help="how many, from 1 on")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the runs")
-    parser.add_argument("--report", type=Path, default=ROOT / "docs/resco.md", help="page to write")
+    parser.add_argument("--report", type=Path, default=PAGE, help="page to write")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     cells = [

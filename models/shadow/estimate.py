@@ -42,8 +42,10 @@ class Saved(NamedTuple):
 
     Attributes:
         saved: under the programs less under the policy, seed by seed.
+        vehicles: of a simulation, mean of the seeds.
         counted: vehicles of the counts.
-        fits: counts whose GEH is below GEH_OK with the sampled demand; ``of`` all counts.
+        fits: counts whose GEH is below GEH_OK with a seed's sampled demand; ``of`` all counts of
+            all seeds.
     """
 
     programs: Estimate
@@ -84,7 +86,7 @@ def estimate_saved(
     vehicles = fits = 0
     for seed in range(1, seeds + 1):
         sampled = folder / f"{seed}.rou.xml"
-        fits = _sample(counts, day_s, routes, sampled, seed)
+        fits += _sample(counts, day_s, routes, sampled, seed)
         driven = replace(scenario, demand=RouteFiles((sampled,)))
         controls: dict[str, Control] = {
             "programs": own_programs(driven),
@@ -95,17 +97,17 @@ def estimate_saved(
                 replace(driven, guarded=driven.guarded and name == "policy"), seed, control
             )
             delays[name].append(metrics.time_loss_s)
-            vehicles = metrics.demanded
+        vehicles += metrics.demanded  # the same under both
     pairs = zip(delays["programs"], delays["policy"], strict=True)
     return Saved(
         estimate(delays["programs"]),
         estimate(delays["policy"]),
         estimate([before - after for before, after in pairs]),
         seeds,
-        vehicles,
+        round(vehicles / seeds),
         sum(counts.values()),
         fits,
-        len(counts),
+        seeds * len(counts),
         float(scenario.begin_s + day_s),
         float(scenario.end_s + day_s),
     )

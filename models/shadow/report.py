@@ -171,8 +171,8 @@ def _delay(saved: Saved | None) -> Iterator[str]:
     )
     yield (
         f"Simulated is {in_words(saved.begin_s)} to {in_words(saved.end_s)} with {saved.vehicles}"
-        f" vehicles, sampled to meet {saved.counted} counted ones; {saved.fits} of {saved.of}"
-        " counts have a GEH below 5."
+        f" vehicles (mean of the seeds), sampled to meet {saved.counted} counted ones;"
+        f" {saved.fits} of {saved.of} counts of all seeds have a GEH below 5."
     )
     yield (
         "The controller is taken to follow the net's programs. Where vehicles queue over the loops,"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
 
@@ -87,10 +88,18 @@ def test_a_program_of_fixed_times_has_equal_splits(town, records):
     assert len(splits) == len(again) == 4 * len(town.scenario.network.junctions[0].phases)
 
 
-def test_the_delay_is_estimated_with_the_counts(town, records, tmp_path):
+def test_the_delay_is_estimated_with_the_counts_of_all_seeds(town, records, tmp_path):
     save_untrained(tmp_path / "agent.th", network_of(town.scenario.network))
-    saved = estimate_saved(found(records, town), town.scenario, tmp_path / "agent.th", 2, tmp_path)
-    assert saved.fits >= 0.8 * saved.of
+    findings = found(records, town)
+    saved = estimate_saved(findings, town.scenario, tmp_path / "agent.th", 2, tmp_path)
+    routes, mismatches = (
+        [ET.parse(tmp_path / f"{seed}.rou{suffix}.xml").getroot() for seed in (1, 2)]
+        for suffix in ("", ".mismatch")
+    )
+    geh = [float(edge.get("GEH", "inf")) for each in mismatches for edge in each.iter("edge")]
+    assert saved.fits == sum(each < 5 for each in geh) >= 0.8 * saved.of
+    assert saved.of == 2 * len(edge_counts(findings, findings.spans[0], town.scenario))
+    assert saved.vehicles == round(sum(len(each.findall("vehicle")) for each in routes) / 2)
     assert saved.vehicles == pytest.approx(180, abs=30)
     assert saved.saved.mean == pytest.approx(saved.programs.mean - saved.policy.mean)
     assert (saved.begin_s, saved.end_s, saved.seeds) == (0, 900, 2)

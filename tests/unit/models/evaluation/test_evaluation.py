@@ -107,7 +107,7 @@ def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) ->
     runs += [make_run(name, seed, 50.0 + seed, level) for name in OBSERVING for seed in (1, 2)]
     write_report(runs, tmp_path)
     text = (tmp_path / "policy.md").read_text()
-    assert f"| {level} |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |" in text
+    assert f"| {level} |  |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |  |  |  |" in text
     assert text.count(level) == 1
     assert stress.controllers == OBSERVING
 
@@ -144,8 +144,24 @@ def test_every_controller_is_a_job_wherever_it_is_compared_and_can_be_made() -> 
         scenario = job.scenario
         assert scenario.guarded == job.controller.endswith(GUARDED)
         control = job.control(scenario)
-        if not isinstance(control, Programs) and not job.controller.startswith("max pressure"):
+        if not isinstance(control, Programs) and not job.controller.startswith("longest queue"):
             control(None).act(observations)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("guard", ["", GUARDED])
+def test_at_every_level_sumos_two_controls_have_the_same_phases(guard: str) -> None:
+    jobs = plan_jobs(SHIPPED_POLICY, range(1, 2))
+    made = {
+        (job.level, job.controller): job.control(job.scenario) for job in jobs if not job.policy
+    }
+    for level in LEVELS:
+        by_gaps, by_delay = made[level, f"actuated{guard}"], made[level, f"delay-based{guard}"]
+        assert isinstance(by_gaps, Programs)
+        assert isinstance(by_delay, Programs)
+        assert [each.replace("delay_based", "actuated") for each in by_delay.elements] == list(
+            by_gaps.elements
+        )
+        assert by_delay != by_gaps
 
 
 def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path: Path) -> None:
@@ -182,7 +198,8 @@ def test_behind_the_safety_layer_another_policy_also_decides(tmp_path: Path) -> 
     safe.write_bytes(SHIPPED_POLICY.read_bytes())
     write_record(safe, TrainingRecord(True, "all"))
     jobs = [job for job in plan_jobs(SHIPPED_POLICY, range(1, 2), safe) if job.policy == str(safe)]
-    assert [job.level for job in jobs] == list(LEVELS)
+    other_hours = [level for level, each in STRESS.items() if SAFE_POLICY in each.controllers]
+    assert [job.level for job in jobs] == [*LEVELS, *other_hours]
     assert {job.controller for job in jobs} == {SAFE_POLICY}
     assert {(job.scenario.guarded, job.scenario.counts) for job in jobs} == {(True, "all")}
 
@@ -249,7 +266,7 @@ def test_layouts_of_detectors_have_a_table(
     evaluate.main()
     table = capsys.readouterr().out
     assert "Time loss by layout of detectors, 2 seeds" in table
-    assert "| | policy | max pressure | greedy |" in table
+    assert "| | policy | longest queue | greedy |" in table
     assert f"| {RUSH_HOUR}, stop-line | 50.0 ± 0.0 | 50.0 ± 0.0 | 50.0 ± 0.0 |" in table
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ from models.evaluation.resco import (
     scenario_of,
 )
 from models.evaluation.resco_measures import Result
-from models.evaluation.resco_page import HEAD, write_report
+from models.evaluation.resco_page import PAGE, read_runs, write_report
 from models.evaluation.resco_published import MAPS, PUBLISHED
 from models.simulation.scenario import InvalidScenarioError
 
@@ -77,9 +76,21 @@ def test_a_figure_is_published_or_known_to_be_missing_for_each_map():
             assert len(of_maps) == len(MAPS), (measure, algorithm)
 
 
-def test_the_published_page_begins_as_this_program_writes_it():
-    page = Path(__file__).parents[4] / "docs" / "resco.md"
-    assert page.read_text(encoding="utf-8").startswith(HEAD)
+def test_the_page_has_medians_and_how_many_runs_jammed(tmp_path):
+    jam_in_one = [result("greedy", seed, 20.0) for seed in range(1, 5)] + [
+        result("greedy", 5, 31.0)
+    ]
+    always = [result("actuated", seed, 900.0)._replace(arrived=600) for seed in (1, 2)]
+    write_report([*jam_in_one, *always], tmp_path / "resco.md")
+    text = (tmp_path / "resco.md").read_text()
+    assert "| cologne8 | 20.0 (1 of 5) | 900.0 (2 of 2) | 63.8 |" in text
+
+
+def test_the_committed_page_is_written_again_from_its_runs_alone(tmp_path):
+    write_report(read_runs(PAGE.with_suffix(".csv")), tmp_path / "resco.md")
+    for suffix in (".md", ".csv"):
+        made = (tmp_path / "resco.md").with_suffix(suffix)
+        assert made.read_bytes() == PAGE.with_suffix(suffix).read_bytes()
 
 
 def test_all_that_is_kept_is_told_in_the_order_of_the_controllers(tmp_path):
