@@ -5,9 +5,14 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
 VENV   := .venv
 TOOLS  := .venv-tools
-VULNERABILITIES = $(TOOLS)/bin/python -m tools.vulnerabilities requirements.lock
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c requirements.lock
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# Each index offers other builds of PyTorch, of which some need packages that others do not: no lock has its hash, and
+# pyproject.toml alone pins it.
+PINNED := grep -ohE '^[a-z0-9._-]+==[^ ]+|torch==[0-9.]+' requirements.lock requirements-dev.lock pyproject.toml
+VULNERABILITIES = $(PINNED) | $(TOOLS)/bin/python -m tools.vulnerabilities /dev/stdin
+COMPILE = $(TOOLS)/bin/pip-compile --quiet --generate-hashes --build-deps-for editable --unsafe-package torch \
+	--strip-extras --no-header --no-annotate --no-emit-options pyproject.toml -o
 ARGS   ?=
 ,      := ,
 # Settings of the shipped policy; the start is greedy's rule. An option of ARGS replaces the same option here.
@@ -86,11 +91,10 @@ unit: $(VENV)/.dev  ## run the fast tests only
 
 # In a separate environment, where the pinned Ray is replaced.
 compatibility:  ## run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one)
-	@$(PYTHON) -c "$$CHECK_PYTHON"
-	@$(PYTHON) -m venv .venv-newest
-	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock -e '.[sim,load,dev]'
+	@rm -f .venv-newest/.dev
+	@$(MAKE) --no-print-directory VENV=.venv-newest .venv-newest/.dev
 	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))'
-	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell sed -n 's/^ray==//p' requirements.lock)')"
+	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell $(PINNED) | sed -n 's/^ray==//p')')"
 	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
 
 mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
@@ -187,15 +191,19 @@ release: sbom.json docs $(VENV)/.dev  ## build and check wheel, source distribut
 audit: sbom.json  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
 	@$(VULNERABILITIES)
 
-sbom.json: requirements.lock pyproject.toml $(TOOLS)/.done
-	@$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+sbom.json: requirements.lock requirements-dev.lock pyproject.toml $(TOOLS)/.done
+	@$(PINNED) | $(TOOLS)/bin/cyclonedx-py requirements - --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
 
-lock: $(VENV)/.dev  ## pin the newest versions that pyproject.toml allows
-	@$(PIP) pip-tools
-	@$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-header --no-annotate \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
-	@sed -i 's/^\(torch==[0-9.]*\)+cpu/\1/' requirements.lock
+# The other locks take the versions of requirements-dev.lock. Those of extras keep what serving does not have.
+lock: $(TOOLS)/.done  ## pin the newest versions that pyproject.toml allows, with hashes (ten minutes)
+	@$(COMPILE) requirements-dev.lock --all-extras --upgrade
+	@tee requirements.lock requirements-sim.lock requirements-load.lock < requirements-dev.lock > /dev/null
+	@$(COMPILE) requirements.lock
+	@$(COMPILE) requirements-sim.lock --extra sim
+	@$(COMPILE) requirements-load.lock --extra load
+	@for lock in requirements-*.lock; do \
+		sed -i '/^#/d;/^$$/d' $$lock && grep -vxFf requirements.lock $$lock > $$lock.new && mv $$lock.new $$lock || exit 1; done
 
 clean:  ## remove the virtual environments and caches
 	rm -rf $(VENV) .venv-peers .venv-newest $(TOOLS) dist sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -209,7 +217,8 @@ $(BIN)/python:
 
 define INSTALL
 @echo "Installing $(1) (a few minutes the first time) ..."
-@$(PIP) -e '$(2)' || { echo "The installation failed; the lines above say why." >&2; exit 1; }
+@{ $(PIP) --require-hashes $(patsubst %,-r %,$(filter %.lock,$^)) && $(PIP) --no-build-isolation -e '$(2)'; } || \
+	{ echo "The installation failed; the lines above say why." >&2; exit 1; }
 @touch $@
 endef
 
@@ -218,19 +227,19 @@ $(TOOLS)/.done: Makefile
 	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@$(PYTHON) -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0 \
-		build==1.6.1 twine==7.0.0 check-wheel-contents==0.6.3 mkdocs-material==9.8.2
+		build==1.6.1 pip-tools==7.6.2 twine==7.0.0 check-wheel-contents==0.6.3 mkdocs-material==9.8.2
 	@touch $@
 
 $(VENV)/.serve: pyproject.toml requirements.lock | $(BIN)/python
 	$(call INSTALL,what serving needs,.)
 
-$(VENV)/.sim: pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.sim: pyproject.toml requirements.lock requirements-sim.lock | $(BIN)/python
 	$(call INSTALL,the traffic simulator,.[sim])
 
-$(VENV)/.load: pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.load: pyproject.toml requirements.lock requirements-load.lock | $(BIN)/python
 	$(call INSTALL,the load generators,.[load])
 
-$(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.dev: pyproject.toml requirements.lock requirements-dev.lock | $(BIN)/python
 	$(call INSTALL,everything for development,.[dev$(,)sim$(,)load])
 	@touch $(VENV)/.serve $(VENV)/.sim $(VENV)/.load
 

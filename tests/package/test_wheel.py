@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,7 @@ from serve_app.errors import PACKAGES
 pytestmark = pytest.mark.timeout(600)
 
 START_S = 300.0
+LOCK = ROOT / "requirements.lock"
 CLIENT = ("httpcore", "aiohttp", "pydantic")  # what docs/client.md says that the client needs
 
 
@@ -31,14 +33,14 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-def new_environment(folder: Path, *requirements: str) -> Path:
-    """Install into a new virtual environment, and return its folder of programs."""
+def new_environment(folder: Path, wheel: Path, *requirements: str) -> Path:
+    """Install the wheel after what it needs, and return the environment's folder of programs."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
     programs = folder / "bin"
     install = [str(programs / "pip"), "--disable-pip-version-check", "install", "--quiet"]
-    lock = ["--constraint", str(ROOT / "requirements.lock")]
-    done = subprocess.run([*install, *lock, *requirements], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    for packages in (requirements, ("--no-deps", str(wheel))):
+        done = subprocess.run([*install, *packages], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     return programs
 
 
@@ -75,7 +77,8 @@ class Installation:
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("installed")
-    installation = Installation(new_environment(folder / "environment", str(wheel)), folder)
+    lock = ("--require-hashes", "--requirement", str(LOCK))
+    installation = Installation(new_environment(folder / "environment", wheel, *lock), folder)
     yield installation
     installation.run_instance("down")
 
@@ -116,9 +119,9 @@ def test_a_config_of_another_form_is_refused_in_one_message(installed):
 
 
 def test_the_client_needs_three_libraries_and_no_ray(wheel, tmp_path):
-    programs = new_environment(tmp_path, *CLIENT)
-    install = [str(programs / "pip"), "install", "--quiet", "--no-deps", str(wheel)]
-    subprocess.run(install, check=True, timeout=120)
+    pins = tmp_path / "pins"
+    pins.write_text("\n".join(re.findall(r"^\S+==\S+", LOCK.read_text(), re.MULTILINE)))
+    programs = new_environment(tmp_path / "client", wheel, "--constraint", str(pins), *CLIENT)
     program = "from greenwave.client import AsyncClient, Client; Client('http://localhost:1')"
     subprocess.run([str(programs / "python"), "-c", program], check=True, timeout=60)
     asked = subprocess.run(

@@ -52,21 +52,33 @@ def test_what_builds_stays_in_a_stage_of_its_own():
     assert [each for each in values("COPY") if each.startswith("--from=build")]
 
 
-def test_the_python_is_pinned_and_one_that_the_project_supports():
-    (version,) = re.findall(r"^PYTHON=(\d+\.\d+\.\d+)$", "\n".join(values("ARG")), re.MULTILINE)
-    assert version.rpartition(".")[0] in ("3.11", "3.12")
-    assert all(base.startswith("python:${PYTHON}-slim-") for base in values("FROM"))
+def test_the_python_is_pinned_by_digest_and_one_that_the_project_supports():
+    pinned = r"PYTHON=(3\.1[12])\.\d+-slim-bookworm@sha256:[0-9a-f]{64}"
+    assert [each for each in values("ARG") if re.fullmatch(pinned, each)] == values("ARG")
+    assert all(base.split()[0] == "python:${PYTHON}" for base in values("FROM"))
 
 
-def test_every_package_is_pinned_by_the_lock():
-    installs = [run for run in values("RUN") if "pip install" in run]
-    assert installs
-    assert all("--constraint requirements.lock" in each for each in installs)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lock = (ROOT / "requirements.lock").read_text()
-    pinned = {line.partition("==")[0] for line in lock.splitlines()}
-    names = {re.split(r"[\[<>=!~]", each)[0].lower() for each in project["dependencies"]}
-    assert names - pinned == set()
+def test_every_package_is_installed_by_its_hash():
+    installs = re.findall(r"pip install (.*?)(?: &&|$)", "\n".join(values("RUN")), re.MULTILINE)
+    hashed, own = installs
+    assert hashed.strip() == "--require-hashes --requirement requirements.lock"
+    assert {"--no-deps", "--no-build-isolation"} < set(own.split())
+
+
+@pytest.mark.parametrize("extra", ["", "sim", "load", "dev"])
+def test_every_requirement_but_pytorch_is_locked_with_hashes(extra):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    requirements = list(project["project"]["dependencies"])
+    if extra:
+        requirements += project["project"]["optional-dependencies"][extra]
+    requirements += project["build-system"]["requires"]
+    names = {re.split(r"[\[<>=!~]", each)[0].lower() for each in requirements}
+    locks = ["requirements.lock"] + ([f"requirements-{extra}.lock"] if extra else [])
+    text = "".join((ROOT / lock).read_text() for lock in locks).replace("\\\n", "")
+    locked = {line.partition("==")[0]: line for line in text.splitlines()}
+    assert names - set(locked) <= {"torch"}
+    hashed = r"[\w.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+"
+    assert [line for line in locked.values() if not re.fullmatch(hashed, line)] == []
 
 
 def test_it_runs_as_a_number_that_is_not_root(final):

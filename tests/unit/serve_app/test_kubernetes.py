@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from serve_app.rollout.config import find_faults
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = ROOT / "configs" / "cluster.yaml"
+CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
 CRD = "KUBERAY_RAYSERVICE_CRD"
 
 Document = dict[str, Any]
@@ -181,6 +183,21 @@ def test_the_workers_have_room_for_the_least_and_the_largest_number_of_replicas(
         assert container["resources"]["requests"] == container["resources"]["limits"]
         memory = int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
         assert workers["maxReplicas"] * memory > most(config).megabytes * 1e6
+
+
+def test_the_manifest_publishes_nothing(documents):
+    assert {each["kind"] for each in documents} == {"RayService", "PodDisruptionBudget"}
+    assert all("serveService" not in each["spec"] for each in documents)
+
+
+def test_the_ingress_of_the_documentation_publishes_only_decisions_logins_and_keys():
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", CLUSTER_PAGE.read_text(), re.M | re.S)
+    ingress = yaml.safe_load(example)
+    (rule,) = ingress["spec"]["rules"]
+    paths = [(each["pathType"], each["path"]) for each in rule["http"]["paths"]]
+    public = ["/api/traffic/", "/api/auth/", "/api/.well-known/"]
+    assert (ingress["kind"], paths) == ("Ingress", [("Prefix", path) for path in public])
+    assert "defaultBackend" not in ingress["spec"]
 
 
 def test_one_worker_at_a_time_may_be_evicted(documents):
