@@ -31,6 +31,13 @@ ROUTES = [
     for path, methods in json.loads(document.read_text())["paths"].items()
     for method in methods
 ]
+OBEYED = (
+    "Upgrade",
+    "X-Request-Timeout-Seconds",
+    "X-Request-Disconnect-Disabled",
+    "X-Session-Id",
+    "Serve_Multiplexed_Model_Id",
+)
 DISGUISES = [
     "/api/traffic/../loans",
     "/api/traffic/..%2floans",
@@ -91,7 +98,7 @@ class Node(ThreadingHTTPServer):
                 self.send_response(200 if node.healthy or self.path != "/-/healthz" else 503)
                 self.send_header("Node", name)
                 self.send_header("Client", self.headers.get("X-Forwarded-For", ""))
-                self.send_header("Upgraded", self.headers.get("Upgrade", ""))
+                self.send_header("Obeyed", " ".join(self.headers.get(name, "") for name in OBEYED))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -242,8 +249,9 @@ def test_nodes_see_an_absolute_target_as_the_path_that_was_decided_on(ask):
     assert reached == ([("GET", "/api/traffic/action")] if answer else [])  # HTTP/2 has none
 
 
-def test_no_server_is_asked_for_another_protocol(ask):
-    _, answer = ask("GET", "/api/traffic/action", Connection="Upgrade", Upgrade="else")
+@pytest.mark.parametrize("name", OBEYED)
+def test_clients_choose_neither_the_protocol_nor_what_ray_obeys(ask, name):
+    _, answer = ask("GET", "/api/traffic/action", **{name: "else", "Connection": name})
     assert "else" not in answer
 
 
