@@ -25,6 +25,7 @@ from serve_app.processes.edge import ROUTES, Edge, behind_edge
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import START_TIMEOUT_S, Instance
 from serve_app.processes.ports import add_port_base
+from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.supervisord import Supervisord
 from serve_app.ray_dashboard import token_required
@@ -55,6 +56,7 @@ def _up(options: argparse.Namespace) -> None:
     config = read(options, policies=not options.without_policy)
     instance = instance_of(options.port_base)
     settings = Settings.of_instance(options.port_base)
+    make_private(instance.data_dir)  # before secrets are written to it
     has_gateway = any(each["import_path"] == GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
         from serve_app.identity.keys import check_keys  # imports the gateway's code
@@ -95,6 +97,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     if unreachable := list(unreachable_redis(os.environ)):
         raise CommandError("\n".join([*unreachable, "Nothing has been started."]))
     instance = instance_of(options.port_base)
+    instance.make_folders()
     is_ours = not Supervisord(instance, options.port_base).is_replaced()
     try:
         if is_ours:
