@@ -32,13 +32,23 @@ def add_status(status: argparse.ArgumentParser) -> None:
     status.set_defaults(run=_status)
 
 
-def _down(options: argparse.Namespace) -> None:
+def stop(options: argparse.Namespace) -> bool:
+    """Stop the instance; return False if nothing ran.
+
+    Raises:
+        InstanceError: systemd would start it again.
+    """
     instance = instance_of(options.port_base)
     if Supervisord(instance, options.port_base).is_replaced():
         raise InstanceError(
             "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
         )
-    stopped = instance.stop()
+    return instance.stop()
+
+
+def _down(options: argparse.Namespace) -> None:
+    instance = instance_of(options.port_base)
+    stopped = stop(options)
     if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
         instance.remove_runtime_files()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
@@ -27,7 +27,15 @@ from serve_app.errors import InstanceError
 from serve_app.processes.haproxy import front_environment, front_files
 from serve_app.processes.ports import Ports, holder, is_free
 from serve_app.processes.private_folder import make_private, user_folder
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, has_instance_tag, role_of
+from serve_app.processes.process_tags import (
+    CODE_TAG,
+    INSTANCE_TAG,
+    ROLE_TAG,
+    Role,
+    has_instance_tag,
+    read_tag,
+    role_of,
+)
 from serve_app.ray_dashboard import RayDashboard, token_environment
 
 START_TIMEOUT_S = 120.0
@@ -43,6 +51,18 @@ LONGEST_FOLDER = 97 - len("/ha/") - 56 - len("/sock")
 def boot_id() -> str:
     """Return what names this start of the kernel. Its time changes when the clock is set."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class RunningCode(NamedTuple):
+    """The code that an instance runs.
+
+    Attributes:
+        since: in seconds of Unix time.
+    """
+
+    folder: Path
+    version: str
+    since: float
 
 
 @dataclass(frozen=True)
@@ -214,6 +234,15 @@ class Instance:
             for process in psutil.process_iter()
             if self.owns(process) and part in (None, role_of(process))
         ]
+
+    def running_code(self) -> RunningCode | None:
+        """Return which code runs, also while Ray restarts; None if nothing runs that knows it."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                folder, _, version = (read_tag(process, CODE_TAG) or "").rpartition(" ")
+                if folder:
+                    return RunningCode(Path(folder), version, process.create_time())
+        return None
 
     def owns(self, process: psutil.Process) -> bool:
         """Return whether a process is alive and belongs to the instance."""

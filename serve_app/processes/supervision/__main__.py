@@ -8,12 +8,13 @@ import logging
 import os
 import signal
 import sys
+from importlib import metadata
 from typing import NoReturn
 
 import psutil
 
 from deployments.log import line_handler
-from serve_app.errors import InstanceError
+from serve_app.errors import ROOT, InstanceError
 from serve_app.processes.installation import (
     edge_of,
     instance_of,
@@ -23,7 +24,7 @@ from serve_app.processes.installation import (
 )
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import ManagedProcess, Stopped, supervise
 from serve_app.processes.supervision.managed_ray import ManagedRay
@@ -71,7 +72,8 @@ def _managed(role: Role, port_base: int | None, instance: Instance) -> ManagedPr
 
 def _restart_with_tags(instance: Instance, role: Role) -> None:
     """Execute this program again with the tags in its environment, which others read."""
-    tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
+    code = f"{ROOT} {metadata.version('greenwave')}"
+    tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role), CODE_TAG: code}
     if any(os.environ.get(name) != value for name, value in tags.items()):
         os.execve(
             sys.executable, [sys.executable, "-P", "-m", MODULE, *sys.argv[1:]], os.environ | tags
