@@ -85,7 +85,7 @@ class Machine:
         self._env = inherited | {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)} | env
         self._uid = uid
         for name in TEMPORARY:
-            Path("/tmp", name).mkdir(exist_ok=True, mode=0o700)
+            Path("/tmp", name).mkdir(exist_ok=True)
             (folder / name).mkdir(parents=True, mode=0o700)
             os.chown(folder / name, uid, uid)
         own = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
