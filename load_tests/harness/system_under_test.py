@@ -206,7 +206,7 @@ def system_under_test(
     env = {"DATA_DIR": str(folder / "data"), "STORE_URL": redis.url, "PYTHONPATH": str(code)}
     env |= settings or {}
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
-    instance = Instance(data_dir, Ports.from_base(base), Path(f"/tmp/greenwave-{base}"))
+    instance = Instance(data_dir, Ports.from_base(base))
     edge = Edge(instance, EdgePorts.from_base(base))
     sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
     try:
@@ -222,7 +222,7 @@ def system_under_test(
         instance.stop()
         redis.stop()
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(instance.temp_dir or folder, ignore_errors=True)
+        instance.remove_runtime_files()
 
 
 def _command_line(process: psutil.Process) -> list[str]:

@@ -8,7 +8,8 @@ import sys
 
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
 from serve_app.errors import naming_broken_files
-from serve_app.processes.haproxy import front_environment
+from serve_app.processes.haproxy import front_environment, front_files
+from serve_app.processes.private_folder import make_private, user_folder
 from serve_app.rollout.node_environment import variables
 
 
@@ -20,8 +21,10 @@ def add_environment(environment: argparse.ArgumentParser) -> None:
 def _environment(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from serve_app.rollout.config import read_config
-    environment = variables(read_config(options.config))
+    folder = user_folder()
+    make_private(folder)
+    environment = variables(read_config(options.config)) | {"RAY_TMPDIR": str(folder)}
     if environment.get("RAY_SERVE_ENABLE_HA_PROXY") == "1":
-        environment |= front_environment()
+        environment |= front_environment() | front_files(folder / "ha")
     for name, value in environment.items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,7 +16,6 @@ from serve_app.processes.installation import edge_of, instance_of, status_file_o
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base, is_free
 from serve_app.processes.process_tags import Role
-from serve_app.processes.supervision.managed_ray import RaySessions
 from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
 from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
@@ -34,22 +32,25 @@ def add_status(status: argparse.ArgumentParser) -> None:
     status.set_defaults(run=_status)
 
 
-def _down(options: argparse.Namespace) -> None:
+def stop(options: argparse.Namespace) -> bool:
+    """Stop the instance; return False if nothing ran.
+
+    Raises:
+        InstanceError: systemd would start it again.
+    """
     instance = instance_of(options.port_base)
     if Supervisord(instance, options.port_base).is_replaced():
         raise InstanceError(
             "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
         )
-    stopped = instance.stop()
-    if instance.temp_dir:
-        if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
-            shutil.rmtree(instance.temp_dir, ignore_errors=True)
-    else:  # other clusters may use the same folders
-        sessions = RaySessions.of(instance)
-        sessions.remove_all()
-        if stopped:  # otherwise the port may be another cluster's
-            sessions.forget_address(instance.ports.gcs)
-            edge_of(instance, options.port_base).serve_front().remove()
+    return instance.stop()
+
+
+def _down(options: argparse.Namespace) -> None:
+    instance = instance_of(options.port_base)
+    stopped = stop(options)
+    if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
+        instance.remove_runtime_files()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."
     results.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")
 

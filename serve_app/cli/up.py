@@ -17,14 +17,16 @@ from serve_app.cli.arguments import add_config, add_timeout
 from serve_app.cli.deploy import print_problems, read, rollout_of
 from serve_app.cli.foreground import exit_on_sigterm, stay
 from serve_app.cli.hints import greenwave_command, make_command
+from serve_app.cli.status import stop
 from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
-from serve_app.errors import CommandError, EdgeError, InstanceError
+from serve_app.errors import ROOT, CommandError, EdgeError, InstanceError
 from serve_app.identity.inference_token import token_headers
 from serve_app.processes.edge import ROUTES, Edge, behind_edge
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
 from serve_app.processes.instance import START_TIMEOUT_S, Instance
 from serve_app.processes.ports import add_port_base
+from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import Role
 from serve_app.processes.supervision.supervisord import Supervisord
 from serve_app.ray_dashboard import token_required
@@ -44,6 +46,8 @@ def add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--foreground", action="store_true", help=foreground)
     without_policy = "start even if a policy's file is missing or broken: predictions are then 503"
     up.add_argument("--without-policy", action="store_true", help=without_policy)
+    replace = "stop what was started from another folder, and start the code of this one"
+    up.add_argument("--replace", action="store_true", help=replace)
     add_timeout(up)
     add_config(up)
 
@@ -55,6 +59,8 @@ def _up(options: argparse.Namespace) -> None:
     config = read(options, policies=not options.without_policy)
     instance = instance_of(options.port_base)
     settings = Settings.of_instance(options.port_base)
+    _replace_other_code(options, instance)
+    make_private(instance.data_dir)  # before secrets are written to it
     has_gateway = any(each["import_path"] == GATEWAY for each in config["applications"])
     if has_gateway:  # refuses unsafe settings before anything is started
         from serve_app.identity.keys import check_keys  # imports the gateway's code
@@ -89,12 +95,33 @@ def _up(options: argparse.Namespace) -> None:
         print_stop(options)
 
 
+def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None:
+    """Stop an instance that was started from another folder, if that was asked for.
+
+    Raises:
+        InstanceError: it was not.
+    """
+    running = instance.running_code()
+    if running is None or running.folder == ROOT:
+        return
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(running.since))
+    if not options.replace:
+        raise InstanceError(
+            f"greenwave {running.version} from {running.folder} has been running at"
+            f" {instance.base_url} since {since}. Nothing has been changed. To stop it and start"
+            f" {ROOT}, add --replace; to run both, name another --port-base."
+        )
+    results.print(f"Stopping what runs from {running.folder} ...")
+    stop(options)
+
+
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     """Start Ray by its supervisor; a start that fails or is interrupted leaves nothing behind."""
     _check_room(config)
     if unreachable := list(unreachable_redis(os.environ)):
         raise CommandError("\n".join([*unreachable, "Nothing has been started."]))
     instance = instance_of(options.port_base)
+    instance.make_folders()
     is_ours = not Supervisord(instance, options.port_base).is_replaced()
     try:
         if is_ours:

@@ -30,6 +30,7 @@ from serve_app.errors import EdgeError
 from serve_app.processes.haproxy import binary
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import holder, is_free
+from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
 from serve_app.processes.replica_servers import ReplicaServers, ServeFront
 from serve_app.processes.status_file import StatusFile
@@ -216,7 +217,7 @@ class Edge:
             text += f"# certificate {hashlib.sha256(self.certificate.read_bytes()).hexdigest()}\n"
         if self.config.exists() and self.config.read_text(encoding="utf-8") == text:
             return False
-        self.instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.instance.data_dir)
         candidate = self.config.with_suffix(".new")
         candidate.write_text(text, encoding="utf-8")
         _check_syntax(candidate)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from serve_app.processes.edge import Edge, EdgePorts
@@ -18,10 +17,8 @@ from serve_app.settings import Settings
 def instance_of(port_base: int | None) -> Instance:
     """Return the instance as it was started, or as it would be."""
     data_dir = Settings.of_instance(port_base).data_dir
-    if port_base:
-        temp_dir = Path(f"/tmp/greenwave-{port_base}")
-        return Instance(data_dir, Ports.from_base(port_base), temp_dir).with_recorded_ports()
-    return Instance(data_dir).with_recorded_ports()
+    ports = Ports.from_base(port_base) if port_base else Ports()
+    return Instance(data_dir, ports).with_recorded_ports()
 
 
 def edge_of(instance: Instance, port_base: int | None) -> Edge:

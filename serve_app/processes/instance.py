@@ -17,16 +17,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
 
 from deployments.gateway import EDGE_VARIABLE
 from serve_app.errors import InstanceError
-from serve_app.processes.haproxy import front_environment
+from serve_app.processes.haproxy import front_environment, front_files
 from serve_app.processes.ports import Ports, holder, is_free
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, has_instance_tag, role_of
+from serve_app.processes.private_folder import make_private, user_folder
+from serve_app.processes.process_tags import (
+    CODE_TAG,
+    INSTANCE_TAG,
+    ROLE_TAG,
+    Role,
+    has_instance_tag,
+    read_tag,
+    role_of,
+)
 from serve_app.ray_dashboard import RayDashboard, token_environment
 
 START_TIMEOUT_S = 120.0
@@ -35,11 +44,25 @@ SUPERVISORS_STOP_TIMEOUT_S = 40.0  # longer than everything that they stop
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
+# HAProxy adds 10 bytes to a socket's path, which may have 107; Serve, the node's id of 56.
+LONGEST_FOLDER = 97 - len("/ha/") - 56 - len("/sock")
 
 
 def boot_id() -> str:
     """Return what names this start of the kernel. Its time changes when the clock is set."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class RunningCode(NamedTuple):
+    """The code that an instance runs.
+
+    Attributes:
+        since: in seconds of Unix time.
+    """
+
+    folder: Path
+    version: str
+    since: float
 
 
 @dataclass(frozen=True)
@@ -48,7 +71,7 @@ class Instance:
 
     Attributes:
         data_dir: what outlives the cluster, and the record of the running one.
-        temp_dir: Ray's logs and sockets; short, because a socket's path has at most 107 bytes.
+        temp_dir: in place of the usual :attr:`runtime_dir`.
     """
 
     data_dir: Path
@@ -84,9 +107,19 @@ class Instance:
         return RayDashboard(self.dashboard_url, self.token_file)
 
     @property
+    def runtime_dir(self) -> Path:
+        """What lasts as long as the cluster: logs, sockets, and what Serve tells the edge."""
+        return self.temp_dir or user_folder() / str(self.ports.http)
+
+    @property
     def ray_dir(self) -> Path:
-        """Ray's temporary folder, which other clusters may share."""
-        return self.temp_dir or Path("/tmp/ray")
+        """Ray's temporary folder, which Ray opens to all users."""
+        return self.runtime_dir / "ray"
+
+    @property
+    def haproxy_dir(self) -> Path:
+        """Where Serve has a folder for the HAProxy of each node."""
+        return self.runtime_dir / "ha"
 
     @property
     def tag(self) -> str:
@@ -107,11 +140,10 @@ class Instance:
 
     def start(self) -> None:
         """Start the Ray head and return when its dashboard answers."""
-        self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.make_folders()
         self._check_disk()
         self._check_ports()
         environment = os.environ | self._environment() | self._token_environment()
-        self._restrict_haproxy_dir()
         with self.log.open("wb") as log:
             head = subprocess.Popen(
                 self._command(),
@@ -125,6 +157,21 @@ class Instance:
         record = {"pid": head.pid, "boot": boot_id(), "ports": self.ports.single()}
         self._record.write_text(json.dumps(record))
         self.wait_until_started(head.poll)
+
+    def make_folders(self) -> None:
+        """Create the folders, or check that no other user can read or replace what is in them.
+
+        Raises:
+            InstanceError: another user can, or the path of a socket would be too long.
+        """
+        length = len(os.fsencode(self.runtime_dir))
+        if length > LONGEST_FOLDER:
+            raise InstanceError(
+                f"{self.runtime_dir} has {length} bytes, and more than {LONGEST_FOLDER} leave no"
+                " room for the names of sockets. Use a shorter path."
+            )
+        for folder in (self.data_dir, self.runtime_dir):
+            make_private(folder)
 
     def wait_until_started(self, ended: Callable[[], int | None]) -> None:
         """Return when the dashboard answers.
@@ -162,6 +209,16 @@ class Instance:
         self._end(Role.RAY, timeout_s)
         self._record.unlink(missing_ok=True)
 
+    def remove_runtime_files(self) -> None:
+        """Remove what a stopped cluster leaves behind.
+
+        Raises:
+            InstanceError: it may be another user's.
+        """
+        if self.runtime_dir.exists():
+            make_private(self.runtime_dir)
+            shutil.rmtree(self.runtime_dir, ignore_errors=True)
+
     def _end(self, part: Role, timeout_s: float) -> None:
         for signal_number, wait_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
             if wait_s and (processes := self.processes(part)):
@@ -177,6 +234,15 @@ class Instance:
             for process in psutil.process_iter()
             if self.owns(process) and part in (None, role_of(process))
         ]
+
+    def running_code(self) -> RunningCode | None:
+        """Return which code runs, also while Ray restarts; None if nothing runs that knows it."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                folder, _, version = (read_tag(process, CODE_TAG) or "").rpartition(" ")
+                if folder:
+                    return RunningCode(Path(folder), version, process.create_time())
+        return None
 
     def owns(self, process: psutil.Process) -> bool:
         """Return whether a process is alive and belongs to the instance."""
@@ -233,22 +299,9 @@ class Instance:
             "max-worker-port": ports.workers[1],
             "node-ip-address": "127.0.0.1",
             "object-store-memory": OBJECT_STORE_BYTES,
+            "temp-dir": self.ray_dir,
         }
-        if self.temp_dir:
-            options["temp-dir"] = str(self.temp_dir)
         return command + [f"--{name}={value}" for name, value in options.items()]
-
-    @property
-    def haproxy_dir(self) -> Path:
-        """Where Serve has a folder for the HAProxy of each node."""
-        # A short name: Serve adds the node's id, and a socket's path has at most 97 bytes.
-        return self.temp_dir / "ha" if self.temp_dir else Path("/tmp/haproxy-serve")
-
-    def _restrict_haproxy_dir(self) -> None:
-        """Keep other users from HAProxy's socket, which has no authentication."""
-        self.haproxy_dir.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # it belongs to another user; Serve reports that
-            self.haproxy_dir.chmod(0o700)
 
     def _token_environment(self) -> dict[str, str]:
         try:
@@ -261,7 +314,6 @@ class Instance:
 
     def _environment(self) -> dict[str, str]:
         ports = self.ports
-        haproxy = self.haproxy_dir
         return {
             INSTANCE_TAG: self.tag,
             **({EDGE_VARIABLE: self.base_url} if self.has_edge else {}),
@@ -271,11 +323,6 @@ class Instance:
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),
             "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(ports.fallback_http),
             "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(ports.fallback_grpc),
-            "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(haproxy / "haproxy.cfg"),
-            "RAY_SERVE_HAPROXY_SOCKET_PATH": str(haproxy / "admin.sock"),
-            "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(haproxy / "metrics.sock"),
-            "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(haproxy),
-            "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(haproxy / "server-state"),
             "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
             "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
             # A busy machine does not start a proxy within Serve's 5 s; Serve then kills it, and the
@@ -296,12 +343,13 @@ class Instance:
             # address, and listens on all addresses.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             **front_environment(),
+            **front_files(self.haproxy_dir),
             **self.env,
         }
 
     def _check_disk(self) -> None:
-        for place in {self.data_dir, self.ray_dir.parent}:
-            free = shutil.disk_usage(place).free if place.exists() else FREE_DISK_BYTES
+        for place in (self.data_dir, self.runtime_dir):
+            free = shutil.disk_usage(place).free
             if free < FREE_DISK_BYTES:
                 raise InstanceError(
                     f"Only {free >> 20} MB are free on the disk of {place}, and Ray needs 1 GB."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -69,24 +68,19 @@ class ServeFront:
 
     def replicas(self) -> dict[str, Servers]:
         """Return the servers of each route prefix; none before Serve has written them."""
-        return next((parse_replicas(text) for _, text in self._written()), {})
+        return next(map(parse_replicas, self._written()), {})
 
     def missing(self) -> list[str]:
         """Return a sentence for each setting that the configuration lacks."""
-        return next(([*missing(text)] for _, text in self._written()), [])
+        return next(([*missing(text)] for text in self._written()), [])
 
-    def remove(self) -> None:
-        """Remove the folders of nodes that have ended."""
-        for folder, _ in self._written():
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _written(self) -> Iterator[tuple[Path, str]]:
-        """Yield each node's folder and configuration, newest first."""
+    def _written(self) -> Iterator[str]:
+        """Yield each node's configuration, newest first."""
         bind = re.compile(rf"^ *bind \S*:{self.port}\s*$", re.MULTILINE)
         for config in sorted(self.folder.glob("*/haproxy.cfg"), key=_mtime, reverse=True):
             text = config.read_text(encoding="utf-8", errors="replace")
             if bind.search(text):
-                yield config.parent, text
+                yield text
 
 
 def _mtime(config: Path) -> float:

@@ -17,6 +17,7 @@ from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
 from models.networks.shipped import SHIPPED
 from serve_app.errors import PACKAGES
+from serve_app.processes.private_folder import user_folder
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -100,7 +101,7 @@ def test_it_starts_in_a_folder_with_packages_of_our_names_and_predicts(installed
     assert (answer.status_code, answer.json()["junction_id"]) == (200, SHIPPED.ids[0])
     assert "inference" in installed.run_instance("status").stdout
     assert installed.run_instance("down").stdout == "Stopped.\n"
-    assert not Path(f"/tmp/greenwave-{installed.port_base}").exists()
+    assert not (user_folder() / str(installed.port_base)).exists()
 
 
 def test_a_command_of_a_missing_extra_says_how_to_install_it(installed):

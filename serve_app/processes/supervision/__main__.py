@@ -8,11 +8,13 @@ import logging
 import os
 import signal
 import sys
+from importlib import metadata
 from typing import NoReturn
 
 import psutil
 
 from deployments.log import line_handler
+from serve_app.errors import ROOT, InstanceError
 from serve_app.processes.installation import (
     edge_of,
     instance_of,
@@ -22,10 +24,10 @@ from serve_app.processes.installation import (
 )
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import ManagedProcess, Stopped, supervise
-from serve_app.processes.supervision.managed_ray import ManagedRay, RaySessions
+from serve_app.processes.supervision.managed_ray import ManagedRay
 from serve_app.processes.supervision.supervisord import MODULE, running_supervisors
 from serve_app.settings import Settings
 
@@ -42,7 +44,11 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     _replace_predecessor(instance, role)
-    instance.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.umask(0o077)  # what it starts writes for this user alone
+    try:
+        instance.make_folders()  # before anything in them is believed
+    except InstanceError as error:
+        parser.exit(1, f"{error}\n")
     with contextlib.suppress(Stopped):
         supervise(_managed(role, options.port_base, instance), status_file_of(instance, role))
 
@@ -61,13 +67,13 @@ def _managed(role: Role, port_base: int | None, instance: Instance) -> ManagedPr
     return ManagedRay(
         lambda: with_released_port(instance_of(port_base)),
         releases_of(instance),
-        RaySessions.of(instance),
     )
 
 
 def _restart_with_tags(instance: Instance, role: Role) -> None:
     """Execute this program again with the tags in its environment, which others read."""
-    tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
+    code = f"{ROOT} {metadata.version('greenwave')}"
+    tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role), CODE_TAG: code}
     if any(os.environ.get(name) != value for name, value in tags.items()):
         os.execve(
             sys.executable, [sys.executable, "-P", "-m", MODULE, *sys.argv[1:]], os.environ | tags

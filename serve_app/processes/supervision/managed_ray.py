@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -50,14 +49,12 @@ class ManagedRay:
         self,
         find_instance: Callable[[], Instance],
         releases: Releases,
-        sessions: RaySessions,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find_instance = find_instance
         self._instance = find_instance()
         self._releases = releases
-        self._sessions = sessions
         self._sleep = sleep
         self._clock = clock
         self._vital: dict[str, psutil.Process] = {}
@@ -73,7 +70,7 @@ class ManagedRay:
                 instance.wait_until_started(lambda: 1 if _status(adopted) in ENDED else None)
             else:
                 instance.stop_ray(timeout_s=0)  # a front that outlives Ray answers 500
-                self._sessions.remove_old()
+                remove_old_sessions(instance.ray_dir)
                 instance.start()
                 head = instance.head()
             return self._watch(head)
@@ -85,7 +82,8 @@ class ManagedRay:
     def _watch(self, head: psutil.Process | None) -> float:
         if not head:
             raise psutil.NoSuchProcess(0)
-        session = self._sessions.add(head.pid)
+        # The process id of the head ends the name of its session.
+        session = next(self._instance.ray_dir.glob(f"session_*_{head.pid}"), None)
         self._socket = session / "sockets" / "raylet" if session else None
         children = {child.name(): child for child in head.children()}
         # The head ends soon after any other, which is then the cause.
@@ -227,65 +225,11 @@ class ManagedRay:
                 raise RayDiedError(f"Ray hangs: {name} was stopped for {HANGS_S:.0f} s.")
 
 
-class RaySessions:
-    """The session folders of an instance, in which each start of Ray leaves its logs.
-
-    Args:
-        record: file with their paths, oldest first: another Ray may use the same ``temp_dir``.
-        temp_dir: Ray's.
-    """
-
-    def __init__(self, record: Path, temp_dir: Path) -> None:
-        self._record = record
-        self._temp_dir = temp_dir
-
-    @classmethod
-    def of(cls, instance: Instance) -> RaySessions:
-        return cls(instance.data_dir / "ray-sessions", instance.ray_dir)
-
-    def add(self, head_pid: int) -> Path | None:
-        """Record and return the session of a head; the process id ends the name of its folder."""
-        session = next(self._temp_dir.glob(f"session_*_{head_pid}"), None)
-        if session:
-            folders = [each for each in self._read() if each != str(session)]
-            self._write([*folders, str(session)])
-        return session
-
-    def remove_old(self) -> None:
-        """Remove all but the newest few."""
-        folders = self._read()
-        for folder in folders[:-KEPT_SESSIONS]:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._write(folders[-KEPT_SESSIONS:])
-
-    def remove_all(self) -> None:
-        """Remove all of them, with their logs."""
-        for folder in self._read():
-            shutil.rmtree(folder, ignore_errors=True)
-        self._record.unlink(missing_ok=True)
-        for name in ("session_latest", "prom_metrics_service_discovery.json"):
-            link = self._temp_dir / name
-            if link.is_symlink() and not link.exists():
-                link.unlink()
-
-    def forget_address(self, gcs_port: int) -> None:
-        """Remove the address that Ray's commands connect to by default, if it is that of this GCS.
-
-        After the end of the GCS, `serve run` and `ray.init()` would wait for it in vain.
-        """
-        address = self._temp_dir / "ray_current_cluster"
-        with contextlib.suppress(OSError):
-            if address.read_text(encoding="utf-8").strip().endswith(f":{gcs_port}"):
-                address.unlink()
-
-    def _read(self) -> list[str]:
-        try:
-            return self._record.read_text(encoding="utf-8").splitlines()
-        except OSError:
-            return []
-
-    def _write(self, folders: list[str]) -> None:
-        self._record.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
+def remove_old_sessions(ray_dir: Path) -> None:
+    """Remove all but the newest few of the folders in which each start of Ray leaves its logs."""
+    sessions = sorted(ray_dir.glob("session_2*"))  # the name begins with the time
+    for folder in sessions[:-KEPT_SESSIONS]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _names(config: dict[str, Any]) -> set[str]:

@@ -106,13 +106,12 @@ _NUMBERS = count(4_354_000_000, 10_000)
 def watched() -> Iterator[Watched]:
     base = free_port_base()
     folder = Path(tempfile.mkdtemp(prefix="gww-", dir="/tmp"))
-    temp_dir = Path(f"/tmp/greenwave-{base}")  # where the command line looks for it
     # Ray tells more often, and forgets a gauge that is not told again for twice as long.
     env = {
         "RAY_metrics_report_interval_ms": f"{1000 * TOLD_S:.0f}",
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
     }
-    instance = Instance(folder / f"ports-{base}", Ports.from_base(base), temp_dir, env)
+    instance = Instance(folder / f"ports-{base}", Ports.from_base(base), env=env)
     system, edge = System(instance), Edge(instance, EdgePorts.from_base(base))
     try:
         instance.start()
@@ -132,7 +131,7 @@ def watched() -> Iterator[Watched]:
     finally:
         instance.stop()
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        instance.remove_runtime_files()
 
 
 def _dashboards(folder: Path, base: int) -> subprocess.Popen[bytes]:

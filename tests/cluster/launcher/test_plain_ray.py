@@ -36,6 +36,8 @@ BODY = {"junction_id": SHIPPED.ids[0], "obs_data": [1, 0.5]}
 # Of the applications, those that need no policy.
 OTHERS = ("/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console")
 BIN = Path(sys.executable).parent
+# Of Ray, of Serve, and of `make up`, here of root.
+TEMPORARY = ("ray", "haproxy-serve", "greenwave-0")
 # Ray takes the address of the default route. The last part lets other users reach a Python in
 # a closed folder; mounts are seen by this machine alone.
 _SETUP = """
@@ -44,8 +46,7 @@ ip link add eth0 type bridge
 ip addr add 10.0.0.2/24 dev eth0
 ip link set eth0 up
 ip route add default dev eth0
-mount --bind "$0" /tmp/ray
-mount --bind "$1" /tmp/haproxy-serve
+for name in $0; do mount --bind "$1/$name" "/tmp/$name"; done
 if [ "$2" ]; then
     mount --bind "$3" /mnt
     mount -t tmpfs -o mode=755 tmpfs "$2"
@@ -83,15 +84,14 @@ class Machine:
         path = f"{BIN}:{os.environ['PATH']}"
         self._env = inherited | {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)} | env
         self._uid = uid
-        for name in ("ray", "haproxy-serve"):
+        for name in TEMPORARY:
             Path("/tmp", name).mkdir(exist_ok=True)
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, mode=0o700)
             os.chown(folder / name, uid, uid)
         own = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
-        folders = (str(folder / "ray"), str(folder / "haproxy-serve"))
         python = (closed_folder(Path(sys.base_prefix)) if uid else "", sys.base_prefix)
         self._unshare = subprocess.Popen(
-            ["unshare", *own, "bash", "-ec", _SETUP, *folders, *python],
+            ["unshare", *own, "bash", "-ec", _SETUP, " ".join(TEMPORARY), str(folder), *python],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -27,8 +25,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedInstanc
     base, folder = free_port_base(), tmp_path_factory.mktemp("kept")
     config = shipped_config()
     config["applications"] = [shipped_application("inference")]
-    temp_dir = Path(f"/tmp/greenwave-{base}")
-    instance = Instance(folder / f"ports-{base}", Ports.from_base(base), temp_dir)
+    instance = Instance(folder / f"ports-{base}", Ports.from_base(base))
     env = {"DATA_DIR": str(folder), "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"}
     system = SupervisedInstance(instance, base, config, folder, env)
     try:
@@ -37,10 +34,10 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedInstanc
         yield system
         assert system.run("down").stdout == "Stopped.\n"
         assert instance.processes() == []
-        assert not temp_dir.exists()
+        assert not instance.runtime_dir.exists()
     finally:
         instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        instance.remove_runtime_files()
 
 
 def test_a_killed_edge_serves_again_within_a_second(kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ from greenwave.client import Client
 from load_tests.chaos.injectors import kill
 from load_tests.harness.system_under_test import SystemUnderTest
 from tests.cluster.gateway.conftest import wait_for
+from tests.support.another_user import done_by_nobody, files_of
 from tests.support.disclosure import Disclosure
 from tests.support.listening import listening, open_to_others
 
@@ -41,11 +43,18 @@ def test_ray_asks_for_its_token(sut: SystemUnderTest) -> None:
     assert httpx.get(url, headers=sut.instance.dashboard.token_header()).status_code == 200
 
 
-def test_nobody_else_reaches_what_commands_serves_haproxy(sut: SystemUnderTest) -> None:
-    folder = sut.instance.temp_dir
-    assert folder is not None
-    assert list((folder / "ha").rglob("*.sock"))
-    assert (folder / "ha").stat().st_mode & 0o077 == 0
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root can act as another user.")
+def test_another_user_reaches_no_file_folder_or_socket(sut: SystemUnderTest) -> None:
+    folders = (sut.instance.data_dir, sut.instance.runtime_dir)
+    for folder in folders:
+        assert folder.stat().st_mode & 0o077 == 0
+    found = files_of(sut.instance.processes(), *folders)
+    assert {each.name for each in found if each.is_socket()} > {
+        *("raylet", "plasma_store"),  # Ray's
+        *("sock", "edge.sock", "inference.sock", "edge-serve.sock"),  # of both HAProxies
+    }
+    assert {"haproxy.cfg", "edge.cfg", "raylet.out", "node.log"} < {each.name for each in found}
+    assert done_by_nobody(found) == []
 
 
 @pytest.mark.parametrize("place", ["edge", "front", "fallback"])
@@ -120,10 +129,9 @@ def test_no_log_and_no_argument_tells_a_secret(
         known | {f"the signature of {n}": s[-24:] for n, s in known.items() if s.count(".") == 2}
     )
     assert looked_for.in_arguments() == []
-    temp_dir = sut.instance.temp_dir
-    assert temp_dir is not None
-    assert len(list(temp_dir.rglob("*.log"))) > 20  # they are there
-    assert looked_for.in_files([temp_dir]) == []
+    logs = sut.instance.runtime_dir
+    assert len(list(logs.rglob("*.log"))) > 20  # they are there
+    assert looked_for.in_files([logs]) == []
     sut.run("down")  # removes Ray's logs
     (said := tmp_path / "said").write_text("\n".join(sut.said))
     assert said.read_text().strip()

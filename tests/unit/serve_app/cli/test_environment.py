@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def test_a_shell_takes_the_variables_over_as_they_are(capsys):
     assert shell.stderr == ""
 
 
+def test_ray_and_serves_front_write_below_a_private_folder(capsys):
+    assert main(["environment"]) == 0
+    exports = [line.removeprefix("export ") for line in lines(capsys) if "=" in line]
+    seen = dict(each.split("=", 1) for each in exports)
+    folder = Path(seen["RAY_TMPDIR"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    front = ["CONFIG_FILE_LOC", "SOCKET_PATH", "METRICS_SOCKET_PATH", "SERVER_STATE_BASE"]
+    for name in (*front, "SERVER_STATE_FILE"):
+        assert folder in Path(seen[f"RAY_SERVE_HAPROXY_{name}"]).parents
+
+
 def test_a_config_without_any_needs_rays_own_alone(capsys, tmp_path):
     config = yaml.safe_load(CONFIG.read_text())
     del config["controller_options"]
@@ -33,7 +45,7 @@ def test_a_config_without_any_needs_rays_own_alone(capsys, tmp_path):
     path.write_text(yaml.safe_dump(config))
     assert main(["environment", str(path)]) == 0
     names = [line.removeprefix("export ").partition("=")[0] for line in lines(capsys)]
-    assert names == list(RAY)
+    assert names == [*RAY, "RAY_TMPDIR"]
 
 
 def test_serves_front_is_started_as_by_up_where_the_config_has_one(capsys):

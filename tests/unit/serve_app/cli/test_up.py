@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 
 import pytest
 import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import up as up_command
-from serve_app.errors import CommandError
+from serve_app.errors import ROOT, CommandError
+from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG
 
 
 @pytest.fixture
@@ -61,6 +64,55 @@ def test_other_files_must_be_good_even_without_a_policy(greenwave, config, start
     assert "Application density: /nowhere/density.npz" in refused.err
     assert "agent.th" not in refused.err
     assert started == []
+
+
+@pytest.fixture
+def run_from(data_dir):
+    """Start a process with the tags of a supervisor whose code is in a folder."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def run_from(folder: object) -> subprocess.Popen[bytes]:
+        instance = str((data_dir / "ports-31000").resolve())
+        tags = {INSTANCE_TAG: instance, ROLE_TAG: "node", CODE_TAG: f"{folder} 0.9.0"}
+        processes.append(subprocess.Popen(["sleep", "60"], env=os.environ | tags))
+        return processes[-1]
+
+    yield run_from
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+UP = ("up", "--without-policy", "--port-base", "31000")
+
+
+def test_a_system_from_another_folder_is_named_and_stays_as_it_is(
+    greenwave, config, started, run_from, data_dir
+):
+    running = run_from("/srv/a town")
+    refused = greenwave(*UP, str(config))
+    assert refused.code == 1
+    what = "greenwave 0.9.0 from /srv/a town has been running at http://127.0.0.1:31000 since 20"
+    assert what in refused.err
+    assert f"To stop it and start {ROOT}, add --replace" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    assert (started, running.poll(), data_dir.exists()) == ([], None, False)
+
+
+def test_a_system_from_another_folder_is_stopped_if_asked_to(greenwave, config, started, run_from):
+    running = run_from("/srv/a town")
+    done = greenwave(*UP, "--replace", str(config))
+    assert "Stopping what runs from /srv/a town ..." in done.out
+    assert running.wait(10)
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("words", [(), ("--replace",)])
+def test_a_system_from_the_same_folder_goes_on(greenwave, config, started, run_from, words):
+    running = run_from(ROOT)
+    greenwave(*UP, *words, str(config))
+    assert running.poll() is None
+    assert len(started) == 1
 
 
 def test_up_prints_how_to_add_a_policy(data_dir, capsys, tmp_path, monkeypatch):

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -60,17 +62,26 @@ def taken_port():
         yield holder.getsockname()[1]
 
 
-def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(tmp_path, taken_port):
-    instance = Instance(tmp_path, replace(Ports.from_base(26500), front=taken_port))
+@pytest.fixture
+def short_dir():
+    """Return a folder whose path leaves room for the names of sockets."""
+    with TemporaryDirectory(prefix="gw-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_started(
+    tmp_path, short_dir, taken_port
+):
+    instance = Instance(tmp_path, replace(Ports.from_base(26500), front=taken_port), short_dir)
     with pytest.raises(InstanceError, match=rf"Port {taken_port} \(for front\) is taken") as error:
         instance.start()
     assert "\n" not in str(error.value)
     assert instance.processes() == []
 
 
-def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, short_dir, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=5 << 20))
-    instance = Instance(tmp_path)
+    instance = Instance(tmp_path, temp_dir=short_dir)
     with pytest.raises(
         InstanceError, match=r"Only 5 MB are free on the disk of .*, and Ray needs 1 GB"
     ):

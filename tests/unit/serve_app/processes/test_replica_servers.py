@@ -78,12 +78,6 @@ def test_the_configuration_of_another_cluster_on_this_machine_does_not_count(con
     assert ServeFront(tmp_path, PORT + 2).replicas() == {}
 
 
-def test_only_the_folders_of_this_cluster_are_removed(tmp_path):
-    ours, other = written_by_serve(tmp_path / "a", PORT), written_by_serve(tmp_path / "b", 9)
-    ServeFront(tmp_path, PORT).remove()
-    assert (ours.exists(), other.exists()) == (False, True)
-
-
 def test_before_serve_has_written_anything_there_are_none(tmp_path):
     assert ServeFront(tmp_path / "nowhere", PORT).replicas() == {}
     assert parse_replicas("") == {}

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,7 +29,7 @@ from serve_app.processes.supervision.managed_ray import (
     STAGE_S,
     VITAL,
     ManagedRay,
-    RaySessions,
+    remove_old_sessions,
 )
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.releases import Releases
@@ -51,7 +52,8 @@ class FakeInstance:
 
     dashboard = RayDashboard("http://nowhere")
 
-    def __init__(self) -> None:
+    def __init__(self, ray_dir: Path) -> None:
+        self.ray_dir = ray_dir
         self.calls: list[str] = []
         self.refusal: str | None = None
         self.process: subprocess.Popen[str] | None = None
@@ -81,8 +83,8 @@ class FakeInstance:
 
 
 @pytest.fixture
-def instance():
-    fake = FakeInstance()
+def instance(tmp_path):
+    fake = FakeInstance(tmp_path)
     yield fake
     if fake.process:
         for child in psutil.Process(fake.process.pid).children():
@@ -102,9 +104,8 @@ def pauses():
 
 
 @pytest.fixture
-def ray(instance, releases, tmp_path, pauses):
-    sessions = RaySessions(tmp_path / "sessions", tmp_path)
-    return ManagedRay(lambda: instance, releases, sessions, pauses.append)
+def ray(instance, releases, pauses):
+    return ManagedRay(lambda: instance, releases, pauses.append)
 
 
 class FakeCluster:
@@ -188,10 +189,9 @@ def test_vital_processes_that_died_in_the_same_moment_are_all_named(ray, instanc
 
 
 @pytest.mark.parametrize("name", VITAL)
-def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, tmp_path, cluster):
+def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, cluster):
     seconds = count()
-    sessions = RaySessions(tmp_path / "sessions", tmp_path)
-    ray = ManagedRay(lambda: instance, releases, sessions, lambda _: None, lambda: next(seconds))
+    ray = ManagedRay(lambda: instance, releases, lambda _: None, lambda: next(seconds))
     ray.start_or_adopt()
     head = instance.head()
     assert head
@@ -382,37 +382,15 @@ def test_what_another_deploy_may_restore_is_left_alone(
     assert len(cluster.deployed) == 2, "the two stages"
 
 
-def test_the_newest_sessions_stay_and_those_of_others(tmp_path):
-    sessions = RaySessions(tmp_path / "sessions", tmp_path)
-    (tmp_path / "session_2026-01-01_999").mkdir()  # of another cluster
-    for head in range(1, 7):
-        folder = tmp_path / f"session_2026-01-0{head}_{head}"
-        (folder / "logs").mkdir(parents=True)
-        sessions.add(head)
-        sessions.add(head)  # a supervisor that adopts Ray records it again
-    sessions.remove_old()
-    left = sorted(path.name for path in tmp_path.glob("session_*"))
-    assert left == ["session_2026-01-01_999", *(f"session_2026-01-0{n}_{n}" for n in (4, 5, 6))]
+def test_only_the_newest_sessions_stay(tmp_path):
+    for day in range(1, 7):
+        (tmp_path / f"session_2026-01-0{day}_7" / "logs").mkdir(parents=True)
+    (tmp_path / "session_latest").symlink_to("session_2026-01-06_7")
+    remove_old_sessions(tmp_path)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [*(f"session_2026-01-0{day}_7" for day in (4, 5, 6)), "session_latest"]
     assert len(left) == KEPT_SESSIONS + 1
-    sessions.remove_all()
-    assert [path.name for path in tmp_path.iterdir()] == ["session_2026-01-01_999"]
-
-
-def test_a_link_to_a_removed_session_and_the_address_of_its_gcs_are_removed(tmp_path):
-    sessions = RaySessions(tmp_path / "sessions", tmp_path)
-    session = tmp_path / "session_2026-01-01_7"
-    session.mkdir()
-    sessions.add(7)
-    (tmp_path / "session_latest").symlink_to(session)
-    address = tmp_path / "ray_current_cluster"
-    address.write_text("127.0.0.1:6390")
-    sessions.remove_all()
-    sessions.forget_address(6391)
-    assert [path.name for path in tmp_path.iterdir()] == [address.name], "another cluster's"
-    sessions.forget_address(6390)
-    sessions.forget_address(6390)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_first_start_has_no_old_sessions(tmp_path):
-    RaySessions(tmp_path / "sessions", tmp_path).remove_old()
+    remove_old_sessions(tmp_path / "ray")
