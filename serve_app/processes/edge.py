@@ -158,6 +158,11 @@ class Edge:
         schemes = dict.fromkeys(asdict(self.ports), scheme) | {"inference": "http"}
         return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
 
+    def url_of(self, route: str) -> str:
+        """Return the URL of an application with this route prefix."""
+        urls = {each: self.urls()[name] for name, routes in ROUTES.items() for each in routes}
+        return urls.get(route, urls["/"]) + route
+
     def render(self) -> str:
         """Return the configuration as HAProxy reads it."""
         tls = (
