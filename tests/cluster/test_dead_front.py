@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, start_edge
 from serve_app.processes.edge import Edge, EdgePorts
 from tests.cluster.gateway.conftest import USER, gateway
@@ -27,7 +28,7 @@ BACK_S = 60.0
 @pytest.fixture(scope="module")
 def edge(system: System) -> Iterator[Edge]:
     before = dict(system.applications)
-    system.deploy(gateway("gateway", "/api"))
+    system.deploy(gateway("gateway", "/api"), shipped_application("loans"))
     edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
     start_edge(edge)
     yield edge
@@ -115,6 +116,20 @@ class Clients:
                 assert answer.status_code == 200, answer.text
                 assert answer.json()["status"] == "success"
                 self.answered.append(time.monotonic())
+
+
+async def test_without_it_an_encoded_path_leads_to_no_other_service(system, edge):
+    """Ray's Python proxy, which then takes its place, routes by the decoded path."""
+    gateway = edge.urls()["gateway"]
+    before, away = front(system), 0
+    async with httpx.AsyncClient(timeout=10) as client, asyncio.timeout(BACK_S):
+        for process in before:
+            system.kill(process)
+        while front(system) == before or not await is_back(system):
+            answer = await client.get(f"{gateway}/api/%6coans?mobileNumber=4354437687")
+            assert (answer.status_code, answer.json()["message"]) == (404, "Not Found")
+            away += 1
+    assert away
 
 
 @pytest.mark.parametrize("victim", [front, manager])
