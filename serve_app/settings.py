@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from deployments.store import SQLITE_PREFIX, StoreUnavailable
 
@@ -25,6 +26,13 @@ def _collector(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise PydanticCustomError("collector", "the URL must be http:// or https:// with a host")
     return url
+
+
+def _host_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in text.split(","))
+    if not all(re.fullmatch(r"[a-z0-9_.-]+|\[[0-9a-f:.]+\]", name) for name in names):
+        raise PydanticCustomError("hosts", "names of hosts have no scheme and no port")
+    return names
 
 
 class InsecureSettingsError(ValueError):
@@ -181,8 +189,18 @@ class Settings(BaseSettings):
     )
     edge_inference_host: str = Field(
         "127.0.0.1",
-        description="Address that the edge binds port 8000 to: plain HTTP, to services without "
-        "login. Open it only to a private network, such as a container's.",
+        description="Address that the edge binds port 8000 to: plain HTTP, to the inference "
+        "service. Open it only to a private network, such as a container's.",
+    )
+    edge_allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)] = Field(
+        (),
+        validate_default=False,
+        description="Names by which clients reach the edge, and whose pages may call it. If set, "
+        "requests with another `Host` get 403; otherwise only those at a loopback address do.",
+        json_schema_extra={
+            "default": "names of this machine at loopback addresses",
+            "range": "`NAME,NAME`, without ports",
+        },
     )
     edge_certificate: Path | None = Field(
         None,

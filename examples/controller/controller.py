@@ -65,7 +65,7 @@ async def main(url: str, decisions: int, pause_s: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", default="http://localhost:8000")
+    parser.add_argument("--url", default="http://localhost:8080")
     parser.add_argument("--decisions", type=int, default=12)
     parser.add_argument("--pause", type=float, default=DECISION_S, help="seconds per decision")
     asyncio.run(main(*vars(parser.parse_args()).values()))

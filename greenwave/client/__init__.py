@@ -1,6 +1,6 @@
 """A typed client of a running Greenwave, for controllers and simulators.
 
-    with Client("http://localhost:8000", "operator", password) as client:
+    with Client(Addresses.of_edge("localhost"), "operator", password) as client:
         run = client.run("monday")
         run.reset()
         decision = run.act("300839359", [1, 0, 1, 0.4])

@@ -52,7 +52,7 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
         """Make a client, which connects with its first call.
 
         Args:
-            url: of the system, or the addresses of its services.
+            url: of the services that are called, or the addresses of each.
             username, password: for the gateway; the other services need none.
             token: of a service account, instead of username and password.
             inference_token: for the inference service itself, if it requires one.

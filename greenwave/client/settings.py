@@ -37,7 +37,7 @@ class Addresses:
 
     @classmethod
     def of_edge(cls, host: str, scheme: str = "http", *, port_base: int | None = None) -> Addresses:
-        """Return the addresses at the edge's ports, for a client on another machine.
+        """Return the addresses at the edge's ports, of a system that ``make up`` started.
 
         Args:
             scheme: ``https`` where the edge has a certificate. The inference service's port is

@@ -48,6 +48,7 @@ class Hostile:
         repeats: whether it connects and sends again as soon as it is answered or cut off.
         half_closed: whether it closes its side at once.
         clients: how many of those that only hold connections.
+        listener: of the edge that they ask.
         edge_only: whether Serve's front has no defence, and admits no other client.
     """
 
@@ -57,12 +58,20 @@ class Hostile:
     repeats: bool = False
     half_closed: bool = False
     clients: int = HOLDING
+    listener: str = "inference"
     edge_only: bool = False
 
 
 def _post(path: str, body: bytes, *headers: str, length: int | None = None) -> bytes:
     size = len(body) if length is None else length
-    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {size}", *headers, "", ""]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {size}",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + body
 
 
@@ -71,13 +80,13 @@ _ITEMS = b'{"items":[%s]}' % b",".join([_ITEM] * 10_000)
 _MEMBERS = b"{%s}" % b",".join(b'"m%05d":%d' % (n, n) for n in range(4000))
 _LONG_NUMBER = b'{"junction_id":"300839359","obs_data":[%s]}' % (b"1" * 60_000)
 _HALF_A_BODY = _post("/predict_action", b"{", length=90)
-_STREAM = b"GET /console/stream?run=default HTTP/1.1\r\nHost: x\r\n\r\n"
+_STREAM = b"GET /console/stream?run=default HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 KINDS = {
     "slow-body": Hostile("500 send a byte of a body each second", _HALF_A_BODY, b" "),
     "slow-header": Hostile(
         "500 send a byte of a header each second",
-        b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-A: ",
+        b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nX-A: ",
         b"a",
     ),
     "half-closed": Hostile("500 half-closed connections", _HALF_A_BODY, half_closed=True),
@@ -95,7 +104,7 @@ KINDS = {
     "number": Hostile(
         "numbers of 60,000 digits", _post("/predict_action", _LONG_NUMBER), repeats=True
     ),
-    "consoles": Hostile("200 consoles that do not read", _STREAM, clients=200),
+    "consoles": Hostile("200 consoles that do not read", _STREAM, clients=200, listener="gateway"),
     "connections": Hostile(
         "10,000 connections of one address", b"", clients=10_000, edge_only=True
     ),
@@ -138,6 +147,8 @@ def _measure_beside(
     url = f"http://{address[0]}:{address[1]}/predict_action"
     target = Target(_subject(place, kind), url, ("predict",), processes)
     before = memory_bytes(processes())
+    if kind and place == EDGE and system.edge:
+        address = system.edge.listeners()[kind.listener]
     with _beside(kind, address):
         measure_into(results, target, PACED, seconds)
         results.add(target.name, {"grown_mb": (memory_bytes(processes()) - before) / 1e6})

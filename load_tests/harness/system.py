@@ -76,7 +76,7 @@ class System:
 
     @property
     def url(self) -> str:
-        """The URL of every application: at the edge if there is one, else at Serve's front."""
+        """The URL of inference applications at the edge, or of all at Serve's front without one."""
         return self.instance.base_url if self.edge else self.instance.front_url
 
     def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> float:

@@ -76,7 +76,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help=f"of wrk in the scenario overload (default: {CONNECTIONS})",
     )
     add_port_base(parser)
-    parser.add_argument("--host", metavar="URL", help="of a system on another machine")
+    parser.add_argument("--host", metavar="URL", help="of a cluster")
     workers = parser.add_mutually_exclusive_group()
     workers.add_argument(
         "--workers", type=_number, help="processes of Locust on this machine (default: one)"

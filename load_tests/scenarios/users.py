@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import os
 import random
@@ -21,6 +22,7 @@ from locust import User, between, constant, task
 from locust.exception import StopUser
 
 from greenwave.client import (
+    Addresses,
     Client,
     GreenwaveError,
     InvalidRequestError,
@@ -89,10 +91,16 @@ def _report(
 _exchange = functools.cache(CountingExchange)
 
 
+def _addresses_of(host: str) -> Addresses:
+    if addresses := os.environ.get("LOAD_ADDRESSES"):
+        return Addresses(**json.loads(addresses))
+    return Addresses.of_edge("127.0.0.1") if host == HOST else Addresses.at(host)
+
+
 def new_client(host: str, exchange: CountingExchange) -> Client:
     """Make a client with its own login."""
     return Client(
-        host,
+        _addresses_of(host),
         os.environ.get("JWT_AUTH_USERNAME", "operator"),
         os.environ.get("JWT_AUTH_PASSWORD") or "none was set",
         inference_token=os.environ.get("INFERENCE_TOKEN"),

@@ -18,13 +18,12 @@ from greenwave.client import Client, GreenwaveError
 from models.simulation.options import add_scenario, refuse_city_options
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
-from serve_app.demo.connect import make_client, prepare
+from serve_app.demo.connect import addresses_of, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import Remote, console, report
 from serve_app.errors import CommandError, as_command_error
-from serve_app.processes.installation import instance_of
 from serve_app.processes.ports import add_port_base
 
 if TYPE_CHECKING:
@@ -74,18 +73,18 @@ def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None
     check(command, options)
     if options.direct and options.safety:
         command.error("--safety is of the gateway: leave --direct out")
-    if options.url is None:
-        options.url = instance_of(options.port_base).base_url
     require("libsumo", "SUMO")
     from models.networks.file import InvalidNetworkError
     from models.simulation.scenario import InvalidScenarioError
     from serve_app.demo.stage import behind_safety_layer, stage_of
 
     with as_command_error(GreenwaveError, InvalidNetworkError, InvalidScenarioError):
+        addresses = addresses_of(options.port_base, options.url)
+        options.url = addresses.inference if options.direct else addresses.gateway
         stage = stage_of(options)
         if options.safety:
             stage = behind_safety_layer(stage)
-        with make_client(options) as client:
+        with make_client(options, addresses) as client:
             compare(stage, client, options)
 
 

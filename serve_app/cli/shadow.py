@@ -35,9 +35,8 @@ from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
 from serve_app.configured_network import configured_network
-from serve_app.demo.connect import credentials_of
+from serve_app.demo.connect import addresses_of, credentials_of
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
-from serve_app.processes.installation import instance_of
 from serve_app.settings import Settings
 from serve_app.shadow import Lines, Recorder, Run, ShadowError
 
@@ -187,12 +186,12 @@ def _records(options: argparse.Namespace, network: Network) -> Iterator[Lines]:
 
 
 def _client(options: argparse.Namespace) -> Client:
-    url = options.url or instance_of(options.port_base).base_url
     try:
+        at = addresses_of(options.port_base, options.url)
         if options.token_file is not None:
-            return Client(url, token=options.token_file.read_text(encoding="ascii").strip())
+            return Client(at, token=options.token_file.read_text(encoding="ascii").strip())
         credentials = credentials_of(Settings.of_instance(options.port_base))
-        return Client(url, credentials.username, credentials.password)
+        return Client(at, credentials.username, credentials.password)
     except (GreenwaveError, UnicodeDecodeError) as error:
         raise CommandError(f"The gateway cannot be called: {error}") from error
 

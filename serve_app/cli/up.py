@@ -196,9 +196,9 @@ def _print_summary(
     instance: Instance, applications: list[dict[str, str]], edge: Edge | None, seconds: float
 ) -> None:
     results.print(f"\n[bold green]Ready[/bold green] after {seconds:.0f} s.\n", markup=True)
-    base_url = edge.urls().get("inference", instance.front_url) if edge else instance.front_url
     for application in applications:
-        url = base_url + application["route_prefix"]
+        route = application["route_prefix"]
+        url = edge.url_of(route) if edge else instance.front_url + route
         results.print(f"  {application['name']:<14} {url}")
     served = {each["route_prefix"] for each in applications}
     for name, url in edge.urls().items() if edge else ():

@@ -7,6 +7,7 @@ import getpass
 import sys
 
 from greenwave.client import (
+    Addresses,
     Client,
     GreenwaveError,
     InvalidRequestError,
@@ -20,18 +21,39 @@ from serve_app.demo.report import Remote
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
 from serve_app.identity.inference_token import inference_tokens
+from serve_app.processes.installation import edge_of, instance_of
 from serve_app.settings import Settings
 
 
-def make_client(arguments: argparse.Namespace) -> Client:
+def addresses_of(port_base: int | None, url: str | None) -> Addresses:
+    """Return where the services of an instance on this machine are, or of the system at a URL."""
+    if url is not None:
+        return Addresses.at(url)
+    instance = instance_of(port_base)
+    edge = edge_of(instance, port_base)
+    if not instance.has_edge or edge.certificate:  # which is of another name than loopback
+        return Addresses.at(instance.front_url)
+    at = edge.urls()
+    return Addresses(
+        inference=at["inference"],
+        gateway=at["gateway"],
+        density=at["density"],
+        flow=at["density"],
+        accounts=at["gateway"],
+        loans=at["loans"],
+        cards=at["cards"],
+    )
+
+
+def make_client(arguments: argparse.Namespace, addresses: Addresses) -> Client:
     """Return a client of the gateway, which needs a login, or of the inference service."""
     settings = Settings.of_instance(arguments.port_base)
     if arguments.direct:
         tokens = inference_tokens(settings)
         token = tokens[0] if tokens else None
-        return Client(arguments.url, inference_token=token, timeouts=INFERENCE_TIMEOUTS)
+        return Client(addresses, inference_token=token, timeouts=INFERENCE_TIMEOUTS)
     credentials = credentials_of(settings)
-    return Client(arguments.url, credentials.username, credentials.password)
+    return Client(addresses, credentials.username, credentials.password)
 
 
 def credentials_of(settings: Settings) -> Credentials:

@@ -4,9 +4,10 @@ Requests that may be repeated go to the replicas directly, as :mod:`.replica_ser
 others, and everything while it knows no replica, pass Serve's own HAProxy.
 
 A port forwards only its service's own paths, with the client's address, and answers in the
-service's form while Serve is away. With EDGE_CERTIFICATE, a PEM file with certificate and key, it
-speaks HTTPS only. The inference service's port leads to all of Serve, in plain HTTP, and is bound
-to loopback by default; so does a Unix socket in the data folder.
+service's form while Serve is away. It refuses pages of other sites and unknown host names. With
+EDGE_CERTIFICATE, a PEM file with certificate and key, it speaks HTTPS only. The inference service's
+port is plain HTTP, as is a Unix socket in the data folder, and also leads to applications that are
+not shipped.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ ROUTES = {
     "loans": {"/api/loans"},
     "cards": {"/api/cards"},
 }
+FORBIDDEN = "This port refuses pages of other sites and hosts that EDGE_ALLOWED_HOSTS does not name"
 SECOND_PATHS = frozenset({"/api/account"})  # the template sends them to other applications
 CHECK_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
@@ -119,6 +121,7 @@ class Edge:
         host: address to listen on.
         certificate: PEM file with certificate and key; None for plain HTTP.
         inference_host: address for the inference service's port, which needs no login.
+        allowed_hosts: names beside this machine's own that requests and their pages may have.
     """
 
     instance: Instance
@@ -126,6 +129,7 @@ class Edge:
     host: str = "127.0.0.1"
     certificate: Path | None = None
     inference_host: str = "127.0.0.1"
+    allowed_hosts: tuple[str, ...] = ()
 
     @property
     def config(self) -> Path:
@@ -159,12 +163,20 @@ class Edge:
         schemes = dict.fromkeys(asdict(self.ports), scheme) | {"inference": "http"}
         return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
 
+    def url_of(self, route: str) -> str:
+        """Return the URL of an application with this route prefix."""
+        urls = {each: self.urls()[name] for name, routes in ROUTES.items() for each in routes}
+        return urls.get(route, urls["/"]) + route
+
     def render(self) -> str:
         """Return the configuration as HAProxy reads it."""
         tls = (
             f" ssl crt '{self.certificate.resolve()}' alpn h2,http/1.1" if self.certificate else ""
         )
         listeners, ports = self.listeners(), self.instance.ports
+        bound = [_peer(each) for each in (self.host, self.inference_host)]
+        own = [f"[{each}]" if ":" in each else each for each in bound]
+        names = dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *own, *self.allowed_hosts])
         servers = SERVERS.format(front=ports.front, fallback=ports.fallback_http)
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
@@ -175,6 +187,11 @@ class Edge:
             )
             if "inference" in listeners
             else "disabled",
+            names=" ".join(names),
+            allowed=" ".join(self.allowed_hosts),
+            # By which names clients reach other addresses than loopback is not known here.
+            checked="always_true" if self.allowed_hosts else "dst 127.0.0.0/8 ::1",
+            forbidden=FORBIDDEN,
             metrics=ports.edge_metrics,
             at_once=_of_all_cores(AT_ONCE),
             waiting=_of_all_cores(WAITING),

@@ -29,6 +29,7 @@ def edge_of(instance: Instance, port_base: int | None) -> Edge:
         settings.edge_host,
         settings.edge_certificate,
         settings.edge_inference_host,
+        settings.edge_allowed_hosts,
     )
 
 

@@ -14,6 +14,7 @@ from tests.adversary.wire import RUN, Address, Answer, Piece, exchange, step
 
 TOKEN = b"token-of-an-honest-user"  # in what is sent; a valid one takes its place
 AT_ONCE = 8
+EDGES = ("edge", "fallback")
 NO_HTTP = "400 text/html"  # HAProxy's answer to what it cannot parse
 
 Expected = tuple[int | str, ...]
@@ -28,7 +29,8 @@ class Attack:
         answers: that must come, one after the other.
         at_front: the same at Serve's front, where they are others.
         port: the edge's listener that it is sent to; at Serve's front there is one for all.
-        places: where it is made.
+        places: where it is made: at an edge with Serve's front behind it, at one with Ray's Python
+            proxy in its place, and at Serve's front.
         form: a member that every error has in the form of the service that must answer.
     """
 
@@ -38,14 +40,14 @@ class Attack:
     at_front: Expected | None = None
     port: str = "inference"
     form: str = "detail"
-    places: tuple[str, ...] = ("edge", "front")
+    places: tuple[str, ...] = (*EDGES, "front")
 
     @property
     def waits(self) -> bool:
         return any(isinstance(piece, float) for piece in self.pieces)
 
     def expected(self, place: str) -> Expected:
-        return self.answers if place == "edge" or self.at_front is None else self.at_front
+        return self.answers if place != "front" or self.at_front is None else self.at_front
 
 
 @dataclass(frozen=True)

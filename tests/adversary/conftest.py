@@ -41,6 +41,7 @@ def outcomes(system):
     listeners = system.edge.listeners()
     places = {
         "edge": listeners,
+        "fallback": system.degraded.listeners(),
         "front": dict.fromkeys(listeners, ("127.0.0.1", system.front)),
     }
     token = Tokens(Keys.of_secret(SECRET), 3600, 5.0).issue(USER)

@@ -1,6 +1,7 @@
 """Every service in this process, on HTTP servers with the fast path, behind two real HAProxies.
 
-The first HAProxy is a minimal Serve front, the second the edge. Only Ray is missing.
+The first HAProxy is a minimal Serve front, the second the edge. Beside them is an edge whose front
+is away, before a stand-in for Ray's Python proxy. Only Ray is missing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
-from load_tests.harness.free_ports import free_port
+from load_tests.harness.free_ports import free_ports
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
@@ -67,11 +68,13 @@ class SystemUnderTest:
 
     Attributes:
         edge: in front of everything.
+        degraded: the edge while Serve's front is away.
         front: port of the HAProxy in place of Serve's front.
         replicas: port of each application's own server, by its prefix.
     """
 
     edge: Edge
+    degraded: Edge
     front: int
     replicas: dict[str, int]
 
@@ -97,14 +100,24 @@ class NoReports:
 def running_system(folder: Path, tokens: Tokens) -> Iterator[SystemUnderTest]:
     """Start all of it, and stop it at the end."""
     with _in_a_thread(_serving(folder, tokens)) as replicas:
-        front = free_port()
-        with _haproxy(folder / "front.cfg", _front(front, replicas), front):
-            edge = make_edge(folder, front)
-            edge.start()
-            try:
-                yield SystemUnderTest(edge, front, replicas)
-            finally:
-                edge.stop()
+        front, fallback, away = free_ports(3)
+        decoded = _front(fallback, replicas, "path,url_dec")
+        with (
+            _haproxy(folder / "front.cfg", _front(front, replicas, "path"), front),
+            _haproxy(folder / "fallback.cfg", decoded, fallback),
+            _started(make_edge(folder, front)) as edge,
+            _started(make_edge(folder / "degraded", away, fallback)) as degraded,
+        ):
+            yield SystemUnderTest(edge, degraded, front, replicas)
+
+
+@contextmanager
+def _started(edge: Edge) -> Iterator[Edge]:
+    edge.start()
+    try:
+        yield edge
+    finally:
+        edge.stop()
 
 
 @contextmanager
@@ -221,12 +234,18 @@ async def _flow(folder: Path) -> FastAPI:
     return forecast.create_app(service)
 
 
-def _front(port: int, replicas: dict[str, int]) -> str:
-    """Return the essence of Serve's HAProxy configuration, the longest prefix first."""
+def _front(port: int, replicas: dict[str, int], path: str) -> str:
+    """Return the essence of Serve's HAProxy configuration, the longest prefix first.
+
+    Args:
+        path: what it routes by; decoded, this is a stand-in for Ray's Python proxy.
+    """
     lines = ["global", "    maxconn 2000", "defaults", "    mode http"]
     lines += ["    timeout connect 5s", "    timeout client 60s", "    timeout server 60s"]
     lines += ["    option abortonclose", "frontend front", f"    bind 127.0.0.1:{port}"]
     routes = json.dumps(ROUTES).replace('"', '\\"')
+    # a path that cannot be decoded stays as it is
+    lines += [f"    http-request set-var(txn.path) {each}" for each in ("path", path)]
     lines += [
         "    http-request return status 200 content-type application/json"
         f' string "{routes}" if {{ path -i /-/routes }}'
@@ -234,7 +253,8 @@ def _front(port: int, replicas: dict[str, int]) -> str:
     backends = []
     for number, (prefix, replica) in enumerate(sorted(replicas.items(), key=lambda x: -len(x[0]))):
         below = prefix.rstrip("/") + "/"
-        lines += [f"    use_backend b{number} if {{ path_beg {below} }} or {{ path {prefix} }}"]
+        matches = [f"{{ var(txn.path) -m {how} }}" for how in (f"beg {below}", f"str {prefix}")]
+        lines += [f"    use_backend b{number} if {' or '.join(matches)}"]
         backends += [f"backend b{number}", "    http-reuse always"]
         backends += [f"    server s 127.0.0.1:{replica}"]
     lines += ["    default_backend nowhere", "backend nowhere"]

@@ -20,5 +20,5 @@ def test_an_attack_is_answered_as_it_must_be_and_makes_the_steps_that_are_answer
     assert outcome.made == outcome.predictions, "another reader has counted other requests"
     for answer in outcome.answers:
         assert b"Traceback" not in answer.body
-        if place == "edge":
+        if place != "front":
             assert re.fullmatch("[!-~]{1,128}", answer.headers.get("x-request-id", "none"))

@@ -38,7 +38,7 @@ def request(
 ) -> bytes:
     """Write a request; ``length`` is its Content-Length where that is not the body's own."""
     size = b"%d" % len(body) if length is None else length
-    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: x", *headers]
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: localhost", *headers]
     if body or length is not None:
         lines.append(b"Content-Length: " + size)
     return b"\r\n".join([*lines, b"", b""]) + body

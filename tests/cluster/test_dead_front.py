@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 from serve_app.processes.edge import Edge
 from tests.cluster.conftest import behind_edge
@@ -25,7 +26,8 @@ BACK_S = 60.0
 
 @pytest.fixture(scope="module")
 def edge(system: System) -> Iterator[Edge]:
-    with behind_edge(system, gateway("gateway", "/api")) as edge:
+    loans = shipped_application("loans")
+    with behind_edge(system, gateway("gateway", "/api"), loans) as edge:
         yield edge
 
 
@@ -108,6 +110,20 @@ class Clients:
                 assert answer.status_code == 200, answer.text
                 assert answer.json()["status"] == "success"
                 self.answered.append(time.monotonic())
+
+
+async def test_without_it_an_encoded_path_leads_to_no_other_service(system, edge):
+    """Ray's Python proxy, which then takes its place, routes by the decoded path."""
+    gateway = edge.urls()["gateway"]
+    before, away = front(system), 0
+    async with httpx.AsyncClient(timeout=10) as client, asyncio.timeout(BACK_S):
+        for process in before:
+            system.kill(process)
+        while front(system) == before or not await is_back(system):
+            answer = await client.get(f"{gateway}/api/%6coans?mobileNumber=4354437687")
+            assert (answer.status_code, answer.json()["message"]) == (404, "Not Found")
+            away += 1
+    assert away
 
 
 @pytest.mark.parametrize("victim", [front, manager])

@@ -10,7 +10,7 @@ from http.client import HTTPResponse
 import httpx
 import pytest
 
-from tests.edge.conftest import make_edge
+from tests.edge.conftest import ROUTES, make_edge
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,18 @@ from tests.edge.conftest import make_edge
         ("gateway", "/api/account?mobileNumber=1", "/api/accounts/account?mobileNumber=1"),
         ("gateway", "/console", "/console"),
         ("gateway", "/console/stream?run=1", "/console/stream?run=1"),
-        ("inference", "/console/", "/console/"),
+        ("gateway", "/console/", "/console/"),
         ("loans", "/api/loans", "/api/loans"),
         ("loans", "/api/loans/docs", "/api/loans/docs"),
         ("cards", "/api/cards/fetch", "/api/cards/fetch"),
         ("inference", "/predict_action", "/predict_action"),
-        ("inference", "/api/loans/fetch", "/api/loans/fetch"),
-        ("inference", "/api/account?mobileNumber=1", "/api/accounts/account?mobileNumber=1"),
+        ("inference", "/v2/models/policy/infer", "/v2/models/policy/infer"),
+        ("inference", "/runs/a%20b?c=%2F%61", "/runs/a%20b?c=%2F%61"),
+        ("inference", "/harbour/api/traffic/action", "/harbour/api/traffic/action"),
+        ("inference", "/apis", "/apis"),
         ("inference", "/-/healthz", "/-/healthz"),
         ("inference", "/livez", "/livez"),
-        ("inference", "/api/account/readyz", "/api/account/readyz"),
+        ("gateway", "/api/account/readyz", "/api/account/readyz"),
         ("gateway", "/api/readyz", "/api/readyz"),
         ("gateway", "/api/accounts/readyz", "/api/accounts/readyz"),
         ("loans", "/api/loans/livez", "/api/loans/livez"),
@@ -74,6 +76,10 @@ def test_a_path_reaches_its_service(edge, listener, path, reached):
         ("loans", "/api/loansharks"),
         ("cards", "/api/loans/fetch"),
         ("cards", '/x"y'),
+        *(("inference", prefix + end) for prefix in ROUTES if prefix != "/" for end in ("", "/x")),
+        ("inference", "/api/account"),
+        ("inference", "/api%2Floans"),
+        ("inference", "/%61pi/loans"),
     ],
 )
 def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
@@ -83,6 +89,8 @@ def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
     if listener == "gateway":
         assert (body["status"], body["message"]) == ("error", "Not Found")
         assert abs(body["timestamp"] - time.time() * 1000) < 2000
+    elif listener == "inference":
+        assert list(body) == ["detail"]
     else:
         assert answer.headers["content-type"] == "application/problem+json"
         assert (body["status"], body["title"]) == (404, "Not Found")
@@ -110,11 +118,11 @@ def test_no_server_is_asked_for_another_protocol(edge):
 
 
 @pytest.mark.parametrize("listener", ["inference", "gateway", "density", "loans"])
-@pytest.mark.parametrize("line", [b"OPTIONS *", b"GET *", b"CONNECT other:443"])
+@pytest.mark.parametrize("line", [b"OPTIONS *", b"GET *", b"CONNECT localhost:443"])
 def test_a_request_without_a_path_reaches_no_server(edge, front, listener, line):
     before = len(front.reached)
     with socket.create_connection(edge.listeners()[listener], timeout=5) as client:
-        client.sendall(line + b" HTTP/1.1\r\nHost: other:443\r\n\r\n")
+        client.sendall(line + b" HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
         assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
     assert len(front.reached) == before
 
@@ -135,8 +143,8 @@ def test_headers_that_ray_would_act_on_do_not_pass(edge):
 
 
 def test_a_body_that_never_comes_gets_a_408_in_the_form_of_the_service(edge):
-    head = b"POST /api/%b HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
-    paths = {"inference": b"x", "gateway": b"x", "loans": b"loans", "cards": b"cards"}
+    head = b"POST /%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+    paths = {"inference": b"x", "gateway": b"api/x", "loans": b"api/loans", "cards": b"api/cards"}
     paths["density"] = b"x"
     connections = {}
     for name, path in paths.items():

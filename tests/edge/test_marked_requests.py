@@ -158,7 +158,7 @@ class Client:
         self.sent += 1
         mark = f"{self._name}.{self.sent}"
         run, how = f"run-{self._random.randrange(50)}", self._pick(HOW)
-        headers = ("host: x", f"x-mark: {mark}", f"x-simulation-run: {run}", f"x-do: {how}")
+        headers = ("host: localhost", f"x-mark: {mark}", f"x-simulation-run: {run}", f"x-do: {how}")
         write(writer, "POST /predict_action HTTP/1.1", "{}", *headers)
         return mark
 

@@ -14,7 +14,9 @@ from tests.edge.conftest import Front, make_edge
 from tests.edge.test_outages import assert_is_503_of_its_service, post, running
 
 CORES = os.cpu_count() or 1
-HUNG = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-Do: hang\r\nContent-Length: 2\r\n\r\n{}"
+HUNG = (
+    b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nX-Do: hang\r\nContent-Length: 2\r\n\r\n{}"
+)
 
 
 def waiting_at(edge: Edge) -> int:

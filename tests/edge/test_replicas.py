@@ -32,11 +32,11 @@ class Replicas:
             self.running[PREFIX + name] = Front()
             self.running[PREFIX + name].routes = {"/": "inference"}
 
-    def tell_the_edge(self, *names: str, route: str = "/") -> None:
+    def tell_the_edge(self, *names: str) -> None:
         """Give the edge the replicas of these names alone."""
         known = {PREFIX + n: f"127.0.0.1:{self.running[PREFIX + n].port}" for n in names}
         for _ in range(2):  # once is not settled
-            self._servers.reconcile({route: known})
+            self._servers.reconcile({"/": known})
 
     def reached(self) -> dict[str, int]:
         return {n.removeprefix(PREFIX): len(each.reached) for n, each in self.running.items()}
@@ -79,18 +79,6 @@ def test_services_without_replicas_take_serves_front(replicas):
     replicas.tell_the_edge("a")
     assert post(replicas.edge, "gateway").status_code == 200
     assert replicas.front.reached == [f"POST {PATHS['gateway']}"]
-
-
-def test_a_path_that_only_begins_like_a_services_own_takes_serves_front(replicas):
-    replicas.start("a")
-    loans = next(iter(replicas.running.values()))
-    loans.routes = {"/api/loans": "loans"}
-    replicas.tell_the_edge("a", route="/api/loans")
-    url = replicas.edge.urls()["inference"]
-    for path in ("/api/loans", "/api/loans/fetch", "/api/loansX"):
-        assert httpx.get(url + path).status_code == 200
-    assert loans.reached == ["GET /api/loans", "GET /api/loans/fetch"]
-    assert replicas.front.reached == ["GET /api/loansX"]
 
 
 def test_when_a_replica_goes_only_its_runs_move(replicas):

@@ -16,11 +16,11 @@ N_SLOW, N_HONEST = 1500, 250
 
 
 def part(sent: int, length: int) -> bytes:
-    head = f"POST /predict_action HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+    head = f"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
     return head.encode() + b" " * sent
 
 
-CHUNK = b"POST /predict_action HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 HELD_BACK = {
     "idle": b"",
     "dripping": part(1, 90),

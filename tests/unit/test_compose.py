@@ -11,8 +11,8 @@ import yaml
 from compose_spec import PyCompose
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.processes.edge import EdgePorts
-from serve_app.processes.instance import FREE_DISK_BYTES
+from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.instance import FREE_DISK_BYTES, Instance
 from serve_app.processes.ports import Ports
 from serve_app.rollout.capacity import megabytes_of_ray, most
 from serve_app.settings import Settings
@@ -103,7 +103,8 @@ def test_the_system_is_healthy_when_every_service_is_ready():
     exec(program.replace("from urllib.request import urlopen", ""), opened)
     prefixes = {each["route_prefix"].rstrip("/") for each in shipped_config()["applications"]}
     prefixes.remove("/api/account")
-    assert set(asked) == {f"http://127.0.0.1:8000{prefix}/readyz" for prefix in prefixes}
+    edge = Edge(Instance(ROOT))
+    assert set(asked) == {edge.url_of(prefix or "/").rstrip("/") + "/readyz" for prefix in prefixes}
 
 
 def test_every_secret_comes_from_outside_and_has_no_default():

@@ -10,7 +10,7 @@ import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.adversary.attack import TOKEN, Attack
+from tests.adversary.attack import EDGES, TOKEN, Attack
 from tests.adversary.wire import RUN, request
 
 
@@ -131,7 +131,7 @@ def sending(route: str, name: str, body: bytes, status: int, *headers: bytes) ->
     )
     # at Serve's front, forecasts have their prefixes; what the edge passes on is the same
     return Attack(
-        f"body: {route}, {name}", (sent,), (status,), port=to.edge, form=to.form, places=("edge",)
+        f"body: {route}, {name}", (sent,), (status,), port=to.edge, form=to.form, places=EDGES
     )
 
 

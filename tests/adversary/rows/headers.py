@@ -14,8 +14,11 @@ def with_headers(name: str, *headers: bytes, at_front: Expected | None = None, *
     return Attack(f"header: {name}", (step(*headers, CLOSE),), (status,), at_front)
 
 
-def of_host(name: str, host: bytes, *answers: int | str) -> Attack:
-    return Attack(f"host: {name}", (LAST.replace(b"Host: x\r\n", host, 1),), answers)
+def of_host(
+    name: str, host: bytes, *answers: int | str, at_front: Expected | None = None
+) -> Attack:
+    sent = LAST.replace(b"Host: localhost\r\n", host, 1)
+    return Attack(f"host: {name}", (sent,), answers, at_front)
 
 
 def of_run(name: str, *runs: bytes) -> Attack:
@@ -49,13 +52,21 @@ ATTACKS = (
         "header: ranges of a file",
         (request("GET", "/console/main.js", b"Range: bytes=" + b"0-1,3-4," * 900, CLOSE),),
         (200,),
+        port="gateway",
     ),
     of_host("none", b"", 200),
-    of_host("two", b"Host: x\r\nHost: y\r\n", NO_HTTP),
-    of_host("empty", b"Host:\r\n", 200),
-    of_host("another", b"Host: console.example\r\n", 200),
-    of_host("a path", b"Host: x/api/traffic/action?\r\n", NO_HTTP),
-    of_host("a list", b"Host: x, y\r\n", NO_HTTP),
+    of_host("two", b"Host: localhost\r\nHost: y\r\n", NO_HTTP),
+    of_host("with a port", b"Host: 127.0.0.1:1\r\n", 200),
+    of_host("of IPv6", b"Host: [::1]:8000\r\n", 200),
+    of_host("in capitals", b"Host: LocalHost\r\n", 200),
+    of_host("empty", b"Host:\r\n", 403, at_front=(200,)),
+    of_host("another", b"Host: evil.example\r\n", 403, at_front=(200,)),
+    of_host(
+        "another, below this one", b"Host: localhost.evil.example:80\r\n", 403, at_front=(200,)
+    ),
+    of_host("another, with this one", b"Host: localhost@evil.example\r\n", NO_HTTP),
+    of_host("a path", b"Host: localhost/api/traffic/action?\r\n", NO_HTTP),
+    of_host("a list", b"Host: localhost, y\r\n", NO_HTTP),
     of_run("a path", b"../../etc/passwd"),
     of_run("of 65 characters", b"a" * 65),
     of_run("not ASCII", b"\xc3\xa9"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.adversary.attack import Attack
+from tests.adversary.attack import EDGES, Attack
 from tests.adversary.wire import RUN, Piece, step
 
 BYTES = 14
@@ -14,7 +14,7 @@ def drip(opening: bytes, drop: bytes) -> tuple[Piece, ...]:
 
 
 CHUNKS = (
-    b"POST /predict_action HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Simulation-Run: "
+    b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Simulation-Run: "
     + RUN
     + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
@@ -24,10 +24,10 @@ ATTACKS = (
     Attack("slow: long body", drip(step(body=b" " * 30_000, length=b"60000"), b" "), (408,)),
     Attack(
         "slow: header",
-        drip(b"POST /predict_action HTTP/1.1\r\nHost: x\r\nX-A: ", b"a"),
+        drip(b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"a"),
         NO_REQUEST,
-        places=("edge",),
+        places=EDGES,
     ),
-    Attack("slow: first line", drip(b"POST /pre", b"d"), NO_REQUEST, places=("edge",)),
-    Attack("slow: nothing", (b"", 12.0), NO_REQUEST, places=("edge",)),
+    Attack("slow: first line", drip(b"POST /pre", b"d"), NO_REQUEST, places=EDGES),
+    Attack("slow: nothing", (b"", 12.0), NO_REQUEST, places=EDGES),
 )

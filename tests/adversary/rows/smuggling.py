@@ -178,7 +178,7 @@ HEADS = (
     head("Connection names the length", b"Connection: Content-Length", 200),
     once("lines end with LF", HIDDEN.replace(b"\r\n", b"\n"), 200),
     once("empty lines first", b"\r\n\r\n\r\n" + HIDDEN, 200),
-    once("folded before the first", b"GET / HTTP/1.1\r\n X: y\r\nHost: x\r\n\r\n", NO_HTTP),
+    once("folded before the first", b"GET / HTTP/1.1\r\n X: y\r\nHost: localhost\r\n\r\n", NO_HTTP),
     once("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 99 + b"\r\n\r\n", NO_HTTP),
     once("HTTP/0.9", b"GET /model_info\r\n", NO_HTTP),
     first_line("HTTP/9.9", b"POST /predict_action HTTP/9.9", 200),
@@ -186,7 +186,7 @@ HEADS = (
     first_line("http/1.1", b"POST /predict_action http/1.1", NO_HTTP),
     first_line("bad method", b"P@ST /predict_action HTTP/1.1", NO_HTTP),
     first_line("space in the path", b"POST /predict_action x HTTP/1.1", NO_HTTP),
-    first_line("absolute", b"POST http://x/predict_action HTTP/1.1", 200),
+    first_line("absolute", b"POST http://localhost/predict_action HTTP/1.1", 200),
     first_line("absolute, another host", b"POST http://y:9/predict_action HTTP/1.1", NO_HTTP),
 )
 
@@ -200,7 +200,7 @@ OTHER_PROTOCOLS = (
     ),
     once(
         "OPTIONS *",
-        b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         400,
         at_front=("404 text/plain",),
     ),

@@ -22,8 +22,6 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # no host but this machine can be reached, so that a page that needs a CDN fails
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1400,1000",
 ]
 
@@ -50,11 +48,18 @@ def edge(chromium, system):
 
 
 @pytest.fixture
-def browser(chromium, tmp_path):
+def hosts():
+    """Let no host but this machine be reached, so that a page that needs a CDN fails."""
+    return "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+
+@pytest.fixture
+def browser(chromium, hosts, tmp_path):
     binary, driver_binary = chromium
     options = webdriver.ChromeOptions()
     options.binary_location = binary
-    for argument in (*QUIET, f"--user-data-dir={tmp_path / 'profile'}"):
+    own = (f"--user-data-dir={tmp_path / 'profile'}", f"--host-resolver-rules={hosts}")
+    for argument in (*QUIET, *own):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, Service(driver_binary))

@@ -71,7 +71,7 @@ class Console:
 
 @pytest.fixture
 def console(browser, edge):
-    return Console(browser, edge.urls()["inference"])
+    return Console(browser, edge.urls()["gateway"])
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ def test_what_the_page_shows_runs_in_its_order(whole: System) -> None:
     assert len(blocks) == 5
     namespace: dict[str, Any] = {}
     for block in blocks:
+        block = block.replace('Addresses.of_edge("localhost")', f'Addresses.at("{whole.url}")')
         exec(block.replace("http://localhost:8000", whole.url), namespace)
     assert namespace["phase"] in (0, 1)
     assert isinstance(namespace["flow"], int)

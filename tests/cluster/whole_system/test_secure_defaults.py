@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from greenwave.client import Client
+from greenwave.client import Addresses, Client
 from load_tests.chaos.injectors import kill
 from load_tests.harness.system_under_test import SystemUnderTest
 from tests.cluster.gateway.conftest import wait_for
@@ -80,8 +80,8 @@ def test_the_gateway_and_the_client_know_the_token(
     sut: SystemUnderTest, known: dict[str, str]
 ) -> None:
     password, token = known["JWT_AUTH_PASSWORD"], known["INFERENCE_TOKEN"]
-    url = sut.instance.base_url
-    with Client(url, "operator", password, inference_token=token) as client:
+    at = Addresses.of_edge("127.0.0.1", port_base=sut.instance.ports.http)
+    with Client(at, "operator", password, inference_token=token) as client:
         assert client.run("known").act(JUNCTION, OBSERVATION).is_fallback is False
         assert client.inference.run("known").predict(JUNCTION, OBSERVATION).step == 2
 
@@ -90,8 +90,9 @@ def test_every_page_and_every_token_has_its_headers(
     sut: SystemUnderTest, known: dict[str, str]
 ) -> None:
     bearer = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
-    with httpx.Client(base_url=sut.instance.base_url, headers=bearer, timeout=30) as client:
-        for page in ["/", "/console/", *(f"{each}/docs" for each in INGRESS[:-1])]:
+    with httpx.Client(headers=bearer, timeout=30) as client:
+        docs = [f"{url_of(sut, each)}/docs" for each in INGRESS[:-1]]
+        for page in [url_of(sut, "") + "/", url_of(sut, "/console") + "/", *docs]:
             answer = client.get(page)
             assert answer.headers["content-type"].startswith("text/html"), page
             policy = answer.headers["content-security-policy"]
@@ -101,7 +102,7 @@ def test_every_page_and_every_token_has_its_headers(
             assert answer.headers["referrer-policy"] == "no-referrer"
             assert answer.headers["x-frame-options"] == "DENY"
         login = {"username": "operator", "password": known["JWT_AUTH_PASSWORD"]}
-        answer = client.post("/api/auth/login", json=login)
+        answer = client.post(url_of(sut, "/api") + "/auth/login", json=login)
         assert answer.headers["cache-control"] == "no-store"
         known["a token of a login"] = answer.json()["accessToken"]
 
@@ -140,24 +141,30 @@ def test_no_log_and_no_argument_tells_a_secret(
 
 def use_secrets(sut: SystemUnderTest, known: dict[str, str]) -> None:
     """Send each secret to each service in all the places where it might be sent, right or wrong."""
-    url = sut.instance.base_url
-    with httpx.Client(base_url=url, timeout=30) as client:
+    inference, gateway = url_of(sut, ""), url_of(sut, "/api")
+    with httpx.Client(timeout=30) as client:
         for name, secret in known.items():
             headers = {"Authorization": f"Bearer {secret}", "X-Request-Id": "r-1"}
             login = {"username": "ann" if "user" in name else "operator", "password": secret}
-            client.post("/api/auth/login", json=login)
-            for prefix in INGRESS:
-                client.get(f"{prefix}/readyz", headers=headers)
-                client.get(f"{prefix}/nothing", headers=headers)
-                client.post(f"{prefix}/predict_action", headers=headers, content=b"{" * 70_000)
-            client.post("/predict_action", headers=headers, json=STEP)
+            client.post(f"{gateway}/auth/login", json=login)
+            for url in (url_of(sut, prefix) for prefix in INGRESS):
+                client.get(f"{url}/readyz", headers=headers)
+                client.get(f"{url}/nothing", headers=headers)
+                client.post(f"{url}/predict_action", headers=headers, content=b"{" * 70_000)
+            client.post(f"{inference}/predict_action", headers=headers, json=STEP)
             body = {"junctionId": JUNCTION, "observations": OBSERVATION}
-            client.post("/api/traffic/action", headers=headers, json=body)
-            client.post("/api/traffic/reset", headers=headers)
-            client.get("/console/stream", headers=headers | {"Authorization": secret})
+            client.post(f"{gateway}/traffic/action", headers=headers, json=body)
+            client.post(f"{gateway}/traffic/reset", headers=headers)
+            stream = url_of(sut, "/console") + "/stream"
+            client.get(stream, headers=headers | {"Authorization": secret})
             client.get(sut.instance.dashboard_url + "/api/version", headers=headers)
             for port in (sut.instance.ports.http, sut.instance.ports.front):
                 send_broken(port, secret)
+
+
+def url_of(sut: SystemUnderTest, prefix: str) -> str:
+    """Return where the edge has an application, without a slash at the end."""
+    return sut.edge.url_of(prefix or "/").rstrip("/")
 
 
 def send_broken(port: int, secret: str) -> None:

