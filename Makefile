@@ -59,10 +59,9 @@ rollback: $(VENV)/.serve  ## deploy the previous config again
 # Ten files of SUMO, one for each thing that it is used for, and what runs on one Ray cluster; the last test kills all of it.
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
 	test_detectors.py test_buses.py test_incidents.py test_shipped_policy.py test_replay.py)
-CLUSTER_CORE := $(addprefix tests/cluster/,inference/test_hidden_states.py inference/test_idempotency.py inference/test_canary.py \
-	inference/test_open_inference.py gateway/test_gateway.py customers/test_records.py \
-	test_documentation.py::test_calls_are_answered_in_the_form_that_the_page_shows \
-	browser/test_console.py browser/test_other_sites.py inference/test_crashes.py test_dead_front.py test_full_restart.py)
+CLUSTER_CORE := $(addprefix tests/cluster/,inference/test_hidden_states.py inference/test_idempotency.py gateway/test_gateway.py \
+	customers/test_records.py browser/test_console.py::test_a_user_logs_in_and_sees_decisions_within_a_second \
+	browser/test_other_sites.py inference/test_crashes.py test_dead_front.py test_full_restart.py)
 
 # On two cores, a second cluster or 1,500 clients can exceed time limits: tests that fail run again alone.
 JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none

@@ -351,7 +351,7 @@ class Play:
             shards=1 + action.b % 3,
             restore_after_restart=action.a % 3 > 0,
             snapshot_period_s=OPTIONS.snapshot_period_s * (1 + action.b % 2),
-            run_ttl_s=present.run_ttl_s if action.a % 2 else OTHER_TTL_S,
+            run_ttl_s=OTHER_TTL_S if action.a % 8 > 3 else present.run_ttl_s,
         )
         self.cluster.reached["everything restarted with other options"] += 1
         self._restart_all(action)

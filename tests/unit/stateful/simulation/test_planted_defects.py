@@ -97,7 +97,7 @@ DEFECTS = [
             "memory",
             (
                 Action(0.0, "predict", 0, 0, 0.0),
-                Action(0.3, "restart with other options", 3, 0, 0.0),  # that restores nothing
+                Action(1.2, "restart with other options", 0, 0, 0.0),  # that restores nothing
                 Action(1.0, "predict", 1, 0, 0.0),
                 Action(0.1, "restart with other options", 1, 0, 0.0),  # that restores
                 Action(0.5, "predict", 0, 0, 0.0),
