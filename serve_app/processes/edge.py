@@ -121,7 +121,7 @@ class Edge:
         host: address to listen on.
         certificate: PEM file with certificate and key; None for plain HTTP.
         inference_host: address for the inference service's port, which needs no login.
-        allowed_hosts: names beside this machine's own that requests and their pages may have.
+        allowed_hosts: host names of requests and pages to accept, beside this machine's own.
     """
 
     instance: Instance
@@ -164,9 +164,9 @@ class Edge:
         return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
 
     def url_of(self, route: str) -> str:
-        """Return the URL of an application with this route prefix."""
-        urls = {each: self.urls()[name] for name, routes in ROUTES.items() for each in routes}
-        return urls.get(route, urls["/"]) + route
+        """Return the URL of an application: at Serve's front, if that has the inference port."""
+        listener = next((name for name, routes in ROUTES.items() if route in routes), "inference")
+        return self.urls().get(listener, self.instance.front_url) + route
 
     def render(self) -> str:
         """Return the configuration as HAProxy reads it."""

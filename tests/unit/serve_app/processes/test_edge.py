@@ -73,6 +73,13 @@ def test_where_serve_itself_has_the_port_of_the_inference_service_the_edge_does_
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
+def test_without_the_inference_port_an_edge_names_that_of_serves_front(edge):
+    alone = Edge(replace(edge.instance, ports=edge.instance.ports.without_edge()), edge.ports)
+    assert alone.url_of("/") == "http://127.0.0.1:31000/"
+    assert alone.url_of("/harbour") == "http://127.0.0.1:31000/harbour"
+    assert alone.url_of("/api") == f"http://127.0.0.1:{edge.ports.gateway}/api"
+
+
 def test_every_service_has_a_backend_that_asks_for_its_route(edge):
     routes = {each["route_prefix"] for each in shipped_config()["applications"]} - SECOND_PATHS
     asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
