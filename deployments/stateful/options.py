@@ -94,7 +94,7 @@ class StateOptions(Options):
 
     @property
     def restores(self) -> bool:
-        """Whether states continue after a restart of Ray: where each is in the store, all do."""
+        """Whether states continue after a restart of Ray; always, if commits reach the store."""
         return self.restore_after_restart or self.commits_reach_store
 
     @property

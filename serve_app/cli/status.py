@@ -32,14 +32,13 @@ def add_status(status: argparse.ArgumentParser) -> None:
     status.set_defaults(run=_status)
 
 
-def stop(options: argparse.Namespace) -> bool:
-    """Stop the instance; return False if nothing ran.
+def stop(instance: Instance, port_base: int | None) -> bool:
+    """Stop an instance; return False if nothing ran.
 
     Raises:
         InstanceError: systemd would start it again.
     """
-    instance = instance_of(options.port_base)
-    if Supervisord(instance, options.port_base).is_replaced():
+    if Supervisord(instance, port_base).is_replaced():
         raise InstanceError(
             "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
         )
@@ -48,7 +47,7 @@ def stop(options: argparse.Namespace) -> bool:
 
 def _down(options: argparse.Namespace) -> None:
     instance = instance_of(options.port_base)
-    stopped = stop(options)
+    stopped = stop(instance, options.port_base)
     if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
         instance.remove_runtime_files()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."

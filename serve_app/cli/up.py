@@ -99,7 +99,7 @@ def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None
     """Stop an instance that was started from another folder, if that was asked for.
 
     Raises:
-        InstanceError: it was not.
+        InstanceError: it was not asked for.
     """
     running = instance.running_code()
     if running is None or running.folder == ROOT:
@@ -112,7 +112,7 @@ def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None
             f" {ROOT}, add --replace; to run both, name another --port-base."
         )
     results.print(f"Stopping what runs from {running.folder} ...")
-    stop(options)
+    stop(instance, options.port_base)
 
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:

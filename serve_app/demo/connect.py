@@ -31,7 +31,7 @@ def addresses_of(port_base: int | None, url: str | None) -> Addresses:
         return Addresses.at(url)
     instance = instance_of(port_base)
     edge = edge_of(instance, port_base)
-    if not instance.has_edge or edge.certificate:  # which is of another name than loopback
+    if not instance.has_edge or edge.certificate:  # it names another host
         return Addresses.at(instance.front_url)
     at = edge.urls()
     return Addresses(

@@ -108,7 +108,7 @@ class Instance:
 
     @property
     def runtime_dir(self) -> Path:
-        """What lasts as long as the cluster: logs, sockets, and what Serve tells the edge."""
+        """Folder that lasts as long as the cluster: logs, sockets and the front's configuration."""
         return self.temp_dir or user_folder() / str(self.ports.http)
 
     @property
@@ -236,7 +236,7 @@ class Instance:
         ]
 
     def running_code(self) -> RunningCode | None:
-        """Return which code runs, also while Ray restarts; None if nothing runs that knows it."""
+        """Return which code runs, also while Ray restarts; None if no process has the tag."""
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
                 folder, _, version = (read_tag(process, CODE_TAG) or "").rpartition(" ")

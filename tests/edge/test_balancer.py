@@ -80,7 +80,7 @@ DISGUISES = [
 
 
 class Node(ThreadingHTTPServer):
-    """Answers with its name and the address that it is told of the client, and records requests."""
+    """Answers with its name and the received client address, and records requests."""
 
     daemon_threads = True
     request_queue_size = 1024
