@@ -1,0 +1,491 @@
+"""The table of a shard: rows of states in an LMDB file, which all replicas of a machine map.
+
+A step is one transaction, which compares the version of each row with the one that was read. LMDB
+copies pages on write and has one writer at a time under a robust lock, so that a process that is
+killed at any moment leaves the table as its last transaction did. The file lies in memory
+(``/dev/shm``): a transaction takes microseconds, and survives every process.
+
+Beside the states, in the same tree, whose other keys begin with the byte 1:
+
+    ``\\1c``         the number of states, and the limit
+    ``\\1l`` SLOT    names of the rows that a transaction changed, under its number modulo LOG: what
+                    has to be copied to the store
+    ``\\1o`` DIGEST  the result of an operation on a run, and its slot in a ring
+    ``\\1r`` SLOT    the digest of the operation in this slot
+
+Every method is called in one transaction, and blocks for microseconds. A table belongs to the
+process that opened it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import struct
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lmdb
+import numpy as np
+
+from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
+from deployments.stateful.row import VERSION_BYTES, Array, Key, RowForm, copies_of, key_of, versions
+
+LOG = 1 << 16
+"""Transactions whose changed rows are known; a copy that is older is made anew."""
+OPERATIONS = 1 << 14
+"""Operations on runs that are remembered, the latest ones."""
+
+_COUNTS, _COUNTS_KEY = struct.Struct("<QQQ"), b"\1c"
+_SLOT, _ID = struct.Struct(">I"), struct.Struct("<Q")
+_USED = struct.Struct("<24xI")  # life, step, variant and zero come before it
+_FIRST_NAME = b"\2"
+_NOTHING = bytes(VERSION_BYTES)
+_value = itemgetter(1)
+
+
+def boot_clock() -> float:
+    """Return seconds since boot, including time asleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Page:
+    """What a home tells the processes that map its table, without a transaction.
+
+    Attributes:
+        valid_until: of :func:`boot_clock`; later, no process may change the table.
+        copied: number of the latest transaction that is in the store with all before it.
+    """
+
+    SIZE = 4096
+    _VALID, _COPIED = struct.Struct("<d"), struct.Struct("<Q")
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), self.SIZE)
+
+    @property
+    def valid_until(self) -> float:
+        until: float = self._VALID.unpack_from(self._map, 0)[0]
+        return until
+
+    @valid_until.setter
+    def valid_until(self, until: float) -> None:
+        self._VALID.pack_into(self._map, 0, until)
+
+    @property
+    def copied(self) -> int:
+        number: int = self._COPIED.unpack_from(self._map, 8)[0]
+        return number
+
+    @copied.setter
+    def copied(self, number: int) -> None:
+        self._COPIED.pack_into(self._map, 8, number)
+
+    def require_valid(self) -> None:
+        """Check that the table may be changed now.
+
+        Raises:
+            UnavailableError: another home may have taken over.
+        """
+        if boot_clock() >= self.valid_until:
+            raise UnavailableError("The home of the hidden states has lost its term")
+
+
+class Read(NamedTuple):
+    """Rows as they were in one transaction.
+
+    Attributes:
+        number: of the latest transaction before it.
+        rows: one for each name, with zeros where there is none. They may be changed.
+        versions: as they were.
+    """
+
+    number: int
+    rows: Array
+    versions: list[bytes]
+
+
+class Written(NamedTuple):
+    """What became of a write.
+
+    Attributes:
+        number: of the transaction; 0 if nothing was written.
+        raced: places of rows that another process has changed since they were read.
+        refused: places of new rows that have no room, and why.
+    """
+
+    number: int
+    raced: Collection[int] = ()
+    refused: Collection[int] = ()
+    why: TooManyStatesError | None = None
+
+
+class Listed(NamedTuple):
+    """A row without its state."""
+
+    name: bytes
+    step: int
+    variant: int
+    used: int
+
+
+class Operation(NamedTuple):
+    """An operation on a run that happens once.
+
+    Attributes:
+        kind: ``reset``, ``fork`` or ``import``.
+        id: its idempotency key; None if it need not be remembered.
+    """
+
+    kind: str
+    run: str
+    id: str | None = None
+
+    @property
+    def digest(self) -> bytes | None:
+        if self.id is None:
+            return None
+        return hashlib.blake2b("\0".join(self).encode(), digest_size=16).digest()  # type: ignore[arg-type]
+
+
+class Table:
+    """An open table.
+
+    Args:
+        file: of LMDB, which exists.
+        page: that the home writes.
+    """
+
+    def __init__(self, file: Path, page: Page, form: RowForm, map_size: int) -> None:
+        self.form = form
+        self.page = page
+        self.longest_lock_s = 0.0
+        self.raced = 0
+        self._env = lmdb.open(
+            str(file),
+            subdir=False,
+            create=True,
+            map_size=map_size,
+            sync=False,
+            metasync=False,
+            writemap=False,  # with it, a full file system ends the process by a signal
+            readahead=False,
+            max_readers=2048,
+            max_spare_txns=4,
+            mode=0o600,
+        )
+
+    def close(self) -> None:
+        self._env.close()
+
+    # Steps
+
+    def read(self, names: Sequence[bytes]) -> Read:
+        """Return the rows of different names."""
+        with self._env.begin(buffers=True) as txn:
+            number = txn.id()
+            if len(names) == 1:
+                found = txn.get(names[0])
+                raw = bytearray(self.form.empty if found is None else found)
+            else:
+                pairs = txn.cursor().getmulti(names)
+                if len(pairs) == len(names):
+                    raw = bytearray().join(map(_value, pairs))
+                else:
+                    rows = dict(pairs)
+                    raw = bytearray().join([rows.get(name, self.form.empty) for name in names])
+        rows = self.form.rows(raw)
+        return Read(number, rows, versions(rows))
+
+    def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the bytes of those rows that exist."""
+        with self._env.begin() as txn:
+            return dict(txn.cursor().getmulti(names))
+
+    def write(
+        self,
+        names: Sequence[bytes],
+        read: Read,
+        which: Sequence[int] | None = None,
+        others: Mapping[bytes, bytes] | None = None,
+    ) -> Written:
+        """Write rows that were read and changed, but none that another process has changed since.
+
+        Args:
+            which: places of those to write; None for all.
+            others: rows that change with these, by name, for states of other variants. They are
+                written if no row has raced, and none otherwise.
+
+        Raises:
+            UnavailableError: nothing was written.
+        """
+        try:
+            return self._write(names, read, which, others or {})
+        except lmdb.Error as error:
+            new = [at for at in _all(names, which) if read.versions[at] == _NOTHING]
+            if not new:
+                raise UnavailableError(f"The table of hidden states fails: {error}") from error
+        # Full, perhaps: the states that exist go on.
+        rest = [at for at in _all(names, which) if read.versions[at] != _NOTHING]
+        why = TableFullError(self.counts()[0])
+        if not rest:
+            return Written(0, (), new, why)
+        return self.write(names, read, rest)._replace(refused=new, why=why)
+
+    def _write(
+        self,
+        names: Sequence[bytes],
+        read: Read,
+        which: Sequence[int] | None,
+        others: Mapping[bytes, bytes],
+    ) -> Written:
+        raced: Collection[int] = ()
+        refused: Collection[int] = ()
+        why = None
+        with self._changing() as txn:
+            number = txn.id()
+            if number != read.number + 1:  # another transaction came between
+                raced = self._raced(txn, names, _all(names, which), read)
+                if raced:
+                    self.raced += len(raced)
+                    which = [at for at in _all(names, which) if at not in raced]
+                    if others:
+                        return Written(0, set(_all(names, None)))
+            if _NOTHING in read.versions or others:
+                refused, why = self._admit(txn, names, read, _all(names, which), others)
+                if refused:
+                    which = [at for at in _all(names, which) if at not in refused]
+            copies = copies_of(read.rows)
+            if which is None:
+                puts = list(zip(names, copies, strict=True))
+            else:
+                puts = [(names[at], copies[at]) for at in which]
+            if not puts:
+                txn.abort()
+                return Written(0, raced, refused, why)
+            if len(puts) == 1:
+                txn.put(*puts[0])
+            else:
+                txn.cursor().putmulti(puts)
+            for name, row in others.items():
+                txn.put(name, row)
+            self._note(txn, number, [name for name, _ in puts] + list(others))
+        return Written(number, raced, refused, why)
+
+    def _raced(self, txn: Any, names: Sequence[bytes], which: Any, read: Read) -> set[int]:
+        get, expected = txn.get, read.versions
+        return {at for at in which if (get(names[at]) or _NOTHING)[:VERSION_BYTES] != expected[at]}
+
+    def _admit(
+        self, txn: Any, names: Sequence[bytes], read: Read, which: Any, others: Mapping[bytes, bytes]
+    ) -> tuple[list[int], TooManyStatesError | None]:
+        """Count new rows, and give them a life; return those that have no room."""
+        new = [at for at in which if read.versions[at] == _NOTHING]
+        more = sum(txn.get(name) is None for name in others)
+        n_states, limit, _ = counts = self._counts(txn)
+        room = max(0, limit - n_states - more)
+        refused = new[room:]
+        read.rows["life"][new] = txn.id()
+        self._count(txn, counts, len(new) - len(refused) + more)
+        return refused, TooManyStatesError(limit) if refused else None
+
+    @contextmanager
+    def _changing(self) -> Iterator[Any]:
+        """Begin a transaction that changes the table, when it is this process' turn."""
+        began = time.perf_counter()
+        with self._env.begin(write=True, buffers=True) as txn:
+            waited = time.perf_counter() - began
+            if waited > self.longest_lock_s:
+                self.longest_lock_s = waited
+            self.page.require_valid()
+            yield txn
+
+    @staticmethod
+    def _note(txn: Any, number: int, names: Sequence[bytes]) -> None:
+        txn.put(b"\1l" + _SLOT.pack(number % LOG), _ID.pack(number) + b"\n".join(names))
+
+    @staticmethod
+    def _counts(txn: Any) -> tuple[int, int, int]:
+        counts: tuple[int, int, int] = _COUNTS.unpack(txn.get(_COUNTS_KEY) or bytes(_COUNTS.size))
+        return counts
+
+    @staticmethod
+    def _count(txn: Any, counts: tuple[int, int, int], more: int, operations: int = 0) -> None:
+        n_states, limit, n_operations = counts
+        new = _COUNTS.pack(n_states + more, limit, n_operations + operations)
+        txn.put(_COUNTS_KEY, new)
+
+    # Runs
+
+    def end(self, operation: Operation, result: Any = None) -> Any:
+        """Remove every state of a run; return the result, or that of the first time."""
+        return self.replace(operation, {}, result)
+
+    def replace(
+        self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None
+    ) -> Any:
+        """Let a run have these rows and no others; return the result, or that of the first time.
+
+        Args:
+            rows: by name, all of the run. Their lives are overwritten.
+            result: JSON.
+
+        Raises:
+            TooManyStatesError, UnavailableError: nothing was changed.
+        """
+        try:
+            with self._changing() as txn:
+                known = self._operation(txn, operation)
+                if known is not None:
+                    txn.abort()
+                    return json.loads(known)
+                removed = self._remove(txn, operation.run.encode() + b"\0")
+                n_states, limit, _ = counts = self._counts(txn)
+                if rows and n_states - len(removed) + len(rows) > limit:
+                    txn.abort()
+                    raise TooManyStatesError(limit)
+                life = _ID.pack(txn.id())
+                txn.cursor().putmulti([(name, life + row[8:]) for name, row in rows.items()])
+                self._remember(txn, operation, result, counts, len(rows) - len(removed))
+                if removed or rows:
+                    self._note(txn, txn.id(), list({**dict.fromkeys(removed), **rows}))
+        except lmdb.Error as error:
+            if rows:
+                raise TableFullError(self.counts()[0]) from error
+            raise UnavailableError(f"The table of hidden states fails: {error}") from error
+        return result
+
+    @staticmethod
+    def _remove(txn: Any, prefix: bytes) -> list[bytes]:
+        removed: list[bytes] = []
+        cursor = txn.cursor()
+        found = cursor.set_range(prefix)
+        while found and (name := bytes(cursor.key())).startswith(prefix):
+            removed.append(name)
+            found = cursor.delete()
+            found = bool(cursor.key())
+        return removed
+
+    def operation(self, operation: Operation) -> Any:
+        """Return the result of an operation that was made before, or None."""
+        with self._env.begin() as txn:
+            known = self._operation(txn, operation)
+        return None if known is None else json.loads(known)
+
+    @staticmethod
+    def _operation(txn: Any, operation: Operation) -> bytes | None:
+        digest = operation.digest
+        known = None if digest is None else txn.get(b"\1o" + digest)
+        return None if known is None else bytes(known)
+
+    def _remember(
+        self, txn: Any, operation: Operation, result: Any, counts: tuple[int, int, int], more: int
+    ) -> None:
+        digest = operation.digest
+        if digest is not None:
+            slot = b"\1r" + _SLOT.pack(counts[2] % OPERATIONS)
+            oldest = txn.get(slot)
+            if oldest is not None:
+                txn.delete(b"\1o" + bytes(oldest))
+            txn.put(slot, digest)
+            txn.put(b"\1o" + digest, json.dumps(result).encode())
+        if more or digest is not None:
+            self._count(txn, counts, more, operations=digest is not None)
+
+    def rows_of(self, run: str) -> dict[bytes, bytes]:
+        """Return the rows of a run by name, as of one moment."""
+        prefix, rows = run.encode() + b"\0", {}
+        with self._env.begin() as txn:
+            cursor = txn.cursor()
+            found = cursor.set_range(prefix)
+            while found and cursor.key().startswith(prefix):
+                rows[cursor.key()] = cursor.value()
+                found = cursor.next()
+        return rows
+
+    def list(self, after: bytes = b"", limit: int = 1000) -> list[Listed]:
+        """Return the first rows after a name, in the order of their names."""
+        listed: list[Listed] = []
+        offsets = struct.Struct("<8xQI4xI")
+        with self._env.begin(buffers=True) as txn:
+            cursor = txn.cursor()
+            found = cursor.set_range(after + b"\0" if after else _FIRST_NAME)
+            while found and len(listed) < limit:
+                step, variant, used = offsets.unpack_from(cursor.value())
+                listed.append(Listed(bytes(cursor.key()), step, variant, used))
+                found = cursor.next()
+        return listed
+
+    # For the home
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of states, and the limit."""
+        with self._env.begin() as txn:
+            n_states, limit, _ = self._counts(txn)
+        return n_states, limit
+
+    def set_limit(self, limit: int) -> None:
+        with self._env.begin(write=True) as txn:
+            n_states, _, n_operations = self._counts(txn)
+            txn.put(_COUNTS_KEY, _COUNTS.pack(n_states, limit, n_operations))
+
+    def load(self, rows: Mapping[bytes, bytes]) -> None:
+        """Put rows of the store into a table that has none of them."""
+        with self._env.begin(write=True) as txn:
+            txn.cursor().putmulti(list(rows.items()))
+            self._count(txn, self._counts(txn), len(rows))
+
+    def changed(self, since: int) -> tuple[int, set[bytes] | None]:
+        """Return the number of the latest transaction, and the names that were changed since then.
+
+        None stands for all: the table does not know them any more.
+        """
+        names: set[bytes] = set()
+        with self._env.begin() as txn:
+            latest = txn.id()
+            if not 0 <= latest - since < LOG:
+                return latest, None
+            for number in range(since + 1, latest + 1):
+                entry = txn.get(b"\1l" + _SLOT.pack(number % LOG))
+                if entry is not None and _ID.unpack_from(entry)[0] == number:
+                    names.update(entry[_ID.size :].split(b"\n"))
+        return latest, names
+
+    def evict(self, names: Sequence[bytes], is_idle: Callable[[int], bool]) -> int:
+        """Remove those of the rows that are still idle, by the second of their latest step."""
+        used = _USED.unpack_from
+        with self._changing() as txn:
+            idle = [
+                name
+                for name in names
+                if (row := txn.get(name)) is not None and is_idle(used(row)[0])
+            ]
+            for name in idle:
+                txn.delete(name)
+            if idle:
+                self._count(txn, self._counts(txn), -len(idle))
+                self._note(txn, txn.id(), idle)
+        return len(idle)
+
+    def free_stale_readers(self) -> int:
+        """Free the reader slots of processes that were killed."""
+        freed: int = self._env.reader_check()
+        return freed
+
+    def pids(self) -> set[int]:
+        """Return the processes that have read the table and not ended."""
+        lines = self._env.readers().splitlines()[1:]
+        return {int(line.split()[0]) for line in lines if line.strip()}
+
+
+def _all(names: Sequence[bytes], which: Sequence[int] | None) -> Sequence[int]:
+    return range(len(names)) if which is None else which
+
+
+__all__ = ["Key", "Listed", "Operation", "Page", "Read", "Table", "Written", "boot_clock", "key_of"]
