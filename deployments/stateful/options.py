@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from deployments.options import Options
 
-Durability = Literal["memory", "store_async", "actor", "store"]
+_RENAMED = {"store": "durable", "actor": "memory", "store_async": "memory"}
 
 
 class StateOptions(Options):
-    """Options of one application's states: of its replicas, and of the authority.
-
-    Times that an operator has no reason to set are fixed fractions of ``lease_s`` or
-    ``loss_bound_s``, so that they keep their proportions.
-    """
+    """Options of one application's states."""
 
     removed: ClassVar = {
-        "strict": "Set durability: actor, or durability: store in place of strict and durable.",
-        "durable": "Set durability: store_async, or durability: store in place of both.",
-        "snapshots": "Delete it: snapshots are always kept.",
-        "tenure_s": "Delete it: lease_s sets this time, too.",
-        "lease_margin_s": "Delete it: it is an eighth of lease_s.",
-        "probe_after_s": "Delete it: it is 0.03 s.",
-        "commit_delay_s": "Delete it: it is 0.4 of loss_bound_s.",
-        "commit_timeout_s": "Delete it: it is twice lease_s.",
-        "checkout_timeout_s": "Delete it: it is twice lease_s.",
+        "strict": "Set durability: durable in place of strict and durable.",
+        "durable": "Set durability: durable in its place.",
+        "snapshots": "Delete it: copies are always kept.",
+        "restore_after_restart": "Delete it: states always continue after a restart.",
+        "lease_s": "Delete it: no replica owns a state any more.",
+        "loss_bound_s": "Delete it: a step is kept before it is answered. "
+        "snapshot_period_s bounds what the loss of a machine costs.",
+        "tenure_s": "Delete it: no replica owns a state any more.",
+        "lease_margin_s": "Delete it: no replica owns a state any more.",
+        "probe_after_s": "Delete it: no replica owns a state any more.",
+        "commit_delay_s": "Delete it: a step is kept before it is answered.",
+        "commit_timeout_s": "Delete it: it is 4 s.",
+        "checkout_timeout_s": "Delete it: no request waits for its state any more.",
     }
 
     shards: int = Field(
         1,
         ge=1,
         le=64,
-        description="Number of state actors that share the hidden states.",
+        description="Number of state actors that share the hidden states. Another number takes a "
+        "stop of the application.",
         json_schema_extra={"unit": "actors"},
     )
-    durability: Durability = Field(
+    durability: Literal["memory", "durable"] = Field(
         "memory",
-        description="What must hold a step before it is answered. `memory`: the replica; the state "
-        "actor has it within `loss_bound_s`, the store within `snapshot_period_s`. "
-        "`store_async`: the replica; the store has it within `loss_bound_s`. "
-        "`actor`: the state actor. `store`: the store, so that no answered step is ever lost. "
-        "With `store` and `store_async`, states continue after a full restart of Ray.",
+        description="What must hold a step before it is answered. `memory`: the table in the "
+        "machine's memory, which outlives every process; the store has a copy within "
+        "`snapshot_period_s`. `durable`: the store, so that the loss of a machine costs no step.",
     )
     snapshot_period_s: float = Field(
         1.0,
         gt=0,
         le=3600,
-        description="Longest time from a commit to its snapshot in the store, unless `durability` "
-        "is `store` or `store_async`.",
-    )
-    restore_after_restart: bool = Field(
-        False,
-        description="Whether hidden states continue from their snapshots after a full restart of "
-        "Ray. They always do if `durability` is `store` or `store_async`.",
+        description="Longest time from a step to its copy in the store, with `memory`.",
     )
     max_states: int = Field(
         100_000,
@@ -67,70 +60,13 @@ class StateOptions(Options):
     run_ttl_s: float = Field(
         3600.0, gt=0, description="Time after which the states of an idle run are removed."
     )
-    lease_s: float = Field(
-        2.0,
-        gt=0.2,
-        le=60,
-        description="Time for which a replica may step its states without a message from the state "
-        "actor, and a state actor may act without a confirmation from the store or Ray.",
-    )
-    loss_bound_s: float = Field(
-        0.010,
-        gt=0,
-        le=1,
-        description="Age of the oldest uncommitted step from which on responses wait for their "
-        "commit. A crash costs at most the steps of this time.",
-    )
 
-    @property
-    def responses_wait(self) -> bool:
-        """Whether every response waits for the commit of its step."""
-        return self.durability in ("actor", "store")
-
-    @property
-    def commits_reach_store(self) -> bool:
-        """Whether a commit is acknowledged only when its snapshot is in the store."""
-        return self.durability in ("store", "store_async")
-
-    @property
-    def restores(self) -> bool:
-        """Whether states continue after a restart of Ray; always, if commits reach the store."""
-        return self.restore_after_restart or self.commits_reach_store
-
-    @property
-    def lease_margin_s(self) -> float:
-        """Time that the authority waits beyond the end of a lease before it breaks it."""
-        return self.lease_s / 8
-
-    @property
-    def leader_lease_s(self) -> float:
-        """Time for which an authority may act after it last confirmed its term."""
-        return self.lease_s
-
-    @property
-    def listen_s(self) -> float:
-        """Longest silence of the long poll that renews the lease: three may fail in a row."""
-        return self.lease_s / 4
-
-    @property
-    def open_timeout_s(self) -> float:
-        """Longest wait for a session: two attempts fit into a lease."""
-        return self.lease_s * 0.4
-
-    @property
-    def checkout_timeout_s(self) -> float:
-        """Longest time that a request waits for its state: an owner's lease may have to expire."""
-        return self.lease_s * 2
-
-    @property
-    def commit_timeout_s(self) -> float:
-        """Longest time that a response waits for its commit."""
-        return self.lease_s * 2
-
-    @property
-    def commit_delay_s(self) -> float:
-        """Delay of a commit, in which responses go first and further steps join it."""
-        return 0.0 if self.responses_wait else self.loss_bound_s * 0.4
+    @field_validator("durability", mode="before")
+    @classmethod
+    def _refuse_old_names(cls, value: Any) -> Any:
+        if value in _RENAMED:
+            raise ValueError(f"{value!r} was removed. Set durability: {_RENAMED[value]}.")
+        return value
 
     @property
     def max_states_per_shard(self) -> int:

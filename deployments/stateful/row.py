@@ -1,7 +1,7 @@
 """The form of a row: one state with its version, and the receipts of its latest steps.
 
-A row is one record of NumPy's, of fixed size. So the rows of a batch are read, compared, stepped and
-written as columns.
+A row is one record of NumPy's, of fixed size. So the rows of a batch are read, compared, stepped
+and written as columns.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def find_receipts(rows: Array, at: Any, ids: NDArray[np.uint64]) -> NDArray[np.i
     hits = rows["ids"][at] == ids[:, None]
     if not hits.any():
         return None
-    places = hits.argmax(axis=1)
+    places: NDArray[np.intp] = hits.argmax(axis=1)
     places[~hits.any(axis=1) | (ids == 0)] = -1
     return places
 
@@ -142,6 +142,14 @@ def add_receipts(
     rows["n"][at] = n + 1
 
 
+def without_receipts(rows: Array) -> Array:
+    """Return a copy of rows that remembers no idempotency key."""
+    rows = rows.copy()
+    for column in ("ids", "prints", "steps", "outputs", "n"):
+        rows[column] = np.zeros((), rows.dtype[column])
+    return rows
+
+
 def receipt(row: Any, place: int) -> tuple[int, int, tuple[Any, ...]]:
     """Return print, step and output of a receipt."""
     step, low = int(row["step"]), int(row["steps"][place])
@@ -157,5 +165,5 @@ def versions(rows: Array) -> list[bytes]:
 
 def copies_of(rows: Array) -> Sequence[memoryview]:
     """Return the bytes of each row, without copying them."""
-    view, size = memoryview(rows.view(np.uint8)), rows.dtype.itemsize
+    view, size = memoryview(rows.view(np.uint8)), rows.dtype.itemsize  # type: ignore[arg-type]
     return [view[at : at + size] for at in range(0, len(view), size)]

@@ -31,10 +31,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lmdb
-import numpy as np
 
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
-from deployments.stateful.row import VERSION_BYTES, Array, Key, RowForm, copies_of, key_of, versions
+from deployments.stateful.row import VERSION_BYTES, Array, RowForm, copies_of, versions
 
 LOG = 1 << 16
 """Transactions whose changed rows are known; a copy that is older is made anew."""
@@ -191,15 +190,15 @@ class Table:
         with self._env.begin(buffers=True) as txn:
             number = txn.id()
             if len(names) == 1:
-                found = txn.get(names[0])
-                raw = bytearray(self.form.empty if found is None else found)
+                row = txn.get(names[0])
+                raw = bytearray(self.form.empty if row is None else row)
             else:
                 pairs = txn.cursor().getmulti(names)
                 if len(pairs) == len(names):
                     raw = bytearray().join(map(_value, pairs))
                 else:
-                    rows = dict(pairs)
-                    raw = bytearray().join([rows.get(name, self.form.empty) for name in names])
+                    found: dict[Any, Any] = dict(pairs)
+                    raw = bytearray().join([found.get(name, self.form.empty) for name in names])
         rows = self.form.rows(raw)
         return Read(number, rows, versions(rows))
 
@@ -283,7 +282,12 @@ class Table:
         return {at for at in which if (get(names[at]) or _NOTHING)[:VERSION_BYTES] != expected[at]}
 
     def _admit(
-        self, txn: Any, names: Sequence[bytes], read: Read, which: Any, others: Mapping[bytes, bytes]
+        self,
+        txn: Any,
+        names: Sequence[bytes],
+        read: Read,
+        which: Any,
+        others: Mapping[bytes, bytes],
     ) -> tuple[list[int], TooManyStatesError | None]:
         """Count new rows, and give them a life; return those that have no room."""
         new = [at for at in which if read.versions[at] == _NOTHING]
@@ -327,9 +331,7 @@ class Table:
         """Remove every state of a run; return the result, or that of the first time."""
         return self.replace(operation, {}, result)
 
-    def replace(
-        self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None
-    ) -> Any:
+    def replace(self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None) -> Any:
         """Let a run have these rows and no others; return the result, or that of the first time.
 
         Args:
@@ -424,6 +426,12 @@ class Table:
 
     # For the home
 
+    def latest(self) -> int:
+        """Return the number of the latest transaction."""
+        with self._env.begin() as txn:
+            number: int = txn.id()
+        return number
+
     def counts(self) -> tuple[int, int]:
         """Return the number of states, and the limit."""
         with self._env.begin() as txn:
@@ -486,6 +494,3 @@ class Table:
 
 def _all(names: Sequence[bytes], which: Sequence[int] | None) -> Sequence[int]:
     return range(len(names)) if which is None else which
-
-
-__all__ = ["Key", "Listed", "Operation", "Page", "Read", "Table", "Written", "boot_clock", "key_of"]

@@ -1,0 +1,247 @@
+"""The engine of one replica: the states of an application, of which it owns none."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import inspect
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from deployments.stateful.batcher import Batcher, Shard
+from deployments.stateful.errors import OutcomeUnknownError
+from deployments.stateful.model import Model
+from deployments.stateful.row import (
+    Array,
+    RowForm,
+    key_of,
+    name_of,
+    variant_of,
+    without_receipts,
+)
+from deployments.stateful.table import Listed, Operation, boot_clock
+
+CHANGE_TIMEOUT_S = 4.0
+_PART = 1000
+
+T = TypeVar("T")
+
+
+class RunSummary(NamedTuple):
+    """A run.
+
+    Attributes:
+        steps: of each entity, of every variant of the model: by entity and variant.
+        idle_s: since its last step.
+    """
+
+    run: str
+    steps: dict[tuple[str, int], int]
+    idle_s: float
+
+    def steps_of(self, namespace: str) -> dict[str, int]:
+        """Return the steps of the entities that a variant has stepped."""
+        variant = variant_of(namespace)
+        return {entity: n for (entity, own), n in self.steps.items() if own == variant and n}
+
+
+def shard_of(run: str, shards: int) -> int:
+    """Return the number of the shard that has a run: the same in every process."""
+    return zlib.crc32(run.encode()) % shards if shards > 1 else 0
+
+
+class Engine:
+    """The states of an application. Every change is in the table before its method returns.
+
+    Args:
+        shards: all of them, in their order.
+        form: of the rows.
+    """
+
+    def __init__(self, shards: Sequence[Shard], form: RowForm) -> None:
+        self.form = form
+        self._shards = shards
+
+    def batcher(
+        self, model: Callable[[], Model | None], namespace: str = "", step_span: str = "step"
+    ) -> Batcher:
+        """Return a batcher, which steps the states of a model or of one variant of it.
+
+        Args:
+            model: returns the model, which must be there when a step is requested.
+            namespace: of the variant's states.
+        """
+        shards = self._shards
+        place = lambda run: shard_of(run, len(shards))  # noqa: E731
+        return Batcher(shards, place, self.form, model, namespace, step_span)
+
+    def _shard(self, run: str) -> Shard:
+        return self._shards[shard_of(run, len(self._shards))]
+
+    async def reset(
+        self, run: str, request_id: str | None = None, *, kind: str = "reset", result: Any = None
+    ) -> Any:
+        """Remove every state of a run: its next steps start from initial states.
+
+        Args:
+            request_id: an idempotency key, the same for every attempt; it is done once.
+            kind: of the operation; those of other kinds have other keys.
+            result: JSON that is remembered with the key.
+
+        Returns:
+            The result, or that of the first attempt.
+
+        Raises:
+            StateError: nothing was changed, unless it is an OutcomeUnknownError.
+        """
+        return await self._change(run, "end", Operation(kind, run, request_id), result)
+
+    async def done(self, kind: str, run: str, request_id: str) -> Any:
+        """Return the result of an operation that was made before, or None."""
+        return await _answer(self._shard(run).table.operation(Operation(kind, run, request_id)))
+
+    async def read(self, run: str, namespace: str = "") -> dict[str, tuple[int, Array]]:
+        """Return steps and state of each entity of a run that a variant has stepped."""
+        rows = await self._rows_of(run)
+        variant, states = variant_of(namespace), {}
+        for name, raw in rows.items():
+            (row,) = self.form.rows(raw)
+            if row["variant"] == variant and row["step"]:
+                states[key_of(name).entity] = int(row["step"]), row["state"]
+        return states
+
+    async def write(
+        self,
+        run: str,
+        states: Mapping[str, tuple[int, Array]],
+        namespace: str = "",
+        request_id: str | None = None,
+    ) -> dict[str, int]:
+        """Let a run begin anew from these states, by entity, with the numbers of their steps.
+
+        Returns:
+            The steps, or those of the first attempt with this idempotency key.
+
+        Raises:
+            TooManyStatesError: the run is as it was.
+        """
+        rows, now = {}, int(boot_clock())
+        for entity, (step, state) in states.items():
+            row = self.form.zeros(1)
+            row["step"], row["state"], row["used"] = step, state, now
+            row["variant"] = variant_of(namespace)
+            rows[name_of(run, entity)] = row.tobytes()
+        return await self._replace("import", run, rows, request_id, _steps(states))
+
+    async def fork(
+        self, run: str, fork: str, namespace: str = "", request_id: str | None = None
+    ) -> dict[str, int]:
+        """Let a run begin anew from all states of another one, with those of other variants.
+
+        Returns:
+            The steps of the entities that a variant has stepped; none: nothing has changed.
+        """
+        if request_id is not None:
+            known = await _answer(
+                self._shard(fork).table.operation(Operation("fork", fork, request_id))
+            )
+            if known is not None:
+                return dict(known)
+        rows, now, steps = {}, int(boot_clock()), {}
+        for name, raw in (await self._rows_of(run)).items():
+            row = without_receipts(self.form.rows(raw))
+            row["used"] = now
+            entity = key_of(name).entity
+            if row["variant"][0] == variant_of(namespace) and row["step"][0]:
+                steps[entity] = int(row["step"][0])
+            rows[fork.encode() + name[len(run.encode()) :]] = row.tobytes()
+        return await self._replace("fork", fork, rows, request_id, steps) if steps else {}
+
+    async def runs(self, limit: int) -> list[RunSummary]:
+        """Return the runs that were used last, the latest first."""
+        latest: list[tuple[int, str, RunSummary]] = []
+        for shard in self._shards:
+            after, rest = b"", list[Listed]()
+            while part := await _answer(shard.table.list(after, _PART)):
+                after = part[-1].name
+                runs = _by_run([*rest, *part])
+                # the last one may go on in the next part
+                rest = runs.pop(next(reversed(runs))) if len(part) == _PART else []
+                for run, rows in runs.items():
+                    summary = _summary(run, rows)
+                    item = max(row.used for row in rows), run, summary
+                    (heapq.heappush if len(latest) < limit else heapq.heappushpop)(latest, item)
+                if len(part) < _PART:
+                    break
+                await asyncio.sleep(0)
+        return [summary for _, _, summary in sorted(latest, reverse=True)]
+
+    async def find(self, run: str) -> RunSummary | None:
+        """Return a run, None if it has no states."""
+        rows = [
+            Listed(name, int(row["step"]), int(row["variant"]), int(row["used"]))
+            for name, raw in (await self._rows_of(run)).items()
+            for row in self.form.rows(raw)
+        ]
+        return _summary(run, rows) if rows else None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the table of every shard can be reached."""
+        return all(shard.connected for shard in self._shards)
+
+    async def close(self) -> None:
+        """Leave the tables."""
+        await asyncio.gather(*(shard.close() for shard in self._shards))
+
+    async def _rows_of(self, run: str) -> dict[bytes, bytes]:
+        rows: dict[bytes, bytes] = await _answer(self._shard(run).table.rows_of(run))
+        return rows
+
+    async def _replace(
+        self,
+        kind: str,
+        run: str,
+        rows: dict[bytes, bytes],
+        request_id: str | None,
+        steps: dict[str, int],
+    ) -> dict[str, int]:
+        operation = Operation(kind, run, request_id)
+        return dict(await self._change(run, "replace", operation, rows, steps))
+
+    async def _change(self, run: str, method: str, *arguments: Any) -> Any:
+        shard = self._shard(run)
+        table = shard.table
+        try:
+            async with asyncio.timeout(CHANGE_TIMEOUT_S):
+                if inspect.iscoroutinefunction(getattr(table, method)):
+                    result = await getattr(table, method)(*arguments)
+                else:  # an import of thousands of states must not stop the event loop
+                    result = await asyncio.to_thread(getattr(table, method), *arguments)
+                if shard.durable:
+                    await shard.copied(await _answer(table.latest()))
+        except TimeoutError as error:
+            raise OutcomeUnknownError from error
+        return result
+
+
+async def _answer(answer: Any) -> Any:
+    """Return what a method of a table returns, here or on another machine."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _steps(states: Mapping[str, tuple[int, Array]]) -> dict[str, int]:
+    return {entity: step for entity, (step, _) in states.items()}
+
+
+def _by_run(rows: Sequence[Listed]) -> dict[str, list[Listed]]:
+    runs: dict[str, list[Listed]] = {}
+    for row in rows:
+        runs.setdefault(key_of(row.name).run, []).append(row)
+    return runs
+
+
+def _summary(run: str, rows: Sequence[Listed]) -> RunSummary:
+    steps = {(key_of(row.name).entity, row.variant): row.step for row in rows}
+    return RunSummary(run, steps, max(0.0, boot_clock() - max(row.used for row in rows)))

@@ -1,0 +1,57 @@
+"""An engine on a table in a temporary folder, without Ray and without a home."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deployments.stateful.engine import Engine
+from deployments.stateful.row import RowForm
+from deployments.stateful.table import Page, Table
+
+
+class LocalShard:
+    """Implements :class:`deployments.stateful.batcher.Shard`; the store has every step at once."""
+
+    connected = True
+
+    def __init__(self, table: Table, durable: bool = False) -> None:
+        self.table = table
+        self.durable = durable
+
+    async def copied(self, number: int) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def open_table(
+    folder: Path, form: RowForm, max_states: int = 100_000, map_size: int = 1 << 28
+) -> Table:
+    """Open the table in a folder, created if necessary, for one process."""
+    page = folder / "page"
+    if not page.exists():
+        page.write_bytes(bytes(Page.SIZE))
+    opened = Page(page)
+    opened.valid_until = math.inf
+    table = Table(folder / "table", opened, form, map_size)
+    table.set_limit(max_states)
+    return table
+
+
+@contextmanager
+def local_engine(form: RowForm, max_states: int = 100_000, shards: int = 1) -> Iterator[Engine]:
+    """Yield an engine with tables of its own."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
+        tables = []
+        for shard in range(shards):
+            own = Path(folder, str(shard))
+            own.mkdir()
+            tables.append(open_table(own, form, max(1, max_states // shards)))
+        yield Engine([LocalShard(table) for table in tables], form)
+        for table in tables:
+            table.close()
