@@ -418,10 +418,10 @@ class _Turn:
                 if version == _ABSENT:
                     rows["variant"][place] = batcher.variant
                     rows["state"][place] = model.initial_state(key_of(names[place]))
-        others: dict[int, tuple[bytes, bytes]] = {}
+        left: dict[int, tuple[bytes, bytes]] = {}
         changed = np.flatnonzero(rows["variant"] != batcher.variant)
         if changed.size:
-            others = yield from self._switch(read, changed.tolist(), model)
+            left = yield from self._switch(read, changed.tolist(), model)
         traces = []
         if tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
@@ -431,8 +431,7 @@ class _Turn:
             dirty = self._dirty()
             self.number = read.number
             if dirty is None or dirty:
-                moved = dict(row for place, row in others.items() if not dirty or place in dirty)
-                self._written = yield "write", names, read, dirty, moved
+                self._written = yield "write", names, read, dirty, left
                 self.number = self._written.number or read.number
         if self._written.raced or self._written.refused:
             self._lost = frozenset((*self._written.raced, *self._written.refused))
@@ -444,10 +443,10 @@ class _Turn:
         form, variant, rows = self._batcher.form, self._batcher.variant, read.rows
         wanted = {place: aside(self._names[place], variant) for place in changed}
         kept: dict[bytes, bytes] = yield "get", list(wanted.values())
-        others: dict[int, tuple[bytes, bytes]] = {}
+        left: dict[int, tuple[bytes, bytes]] = {}
         for place, name in wanted.items():
             row = without_receipts(rows[place : place + 1])
-            others[place] = aside(self._names[place], int(row["variant"][0])), row.tobytes()
+            left[place] = aside(self._names[place], int(row["variant"][0])), row.tobytes()
             if name in kept:
                 found = form.rows(kept[name])
                 rows["step"][place], rows["state"][place] = found["step"][0], found["state"][0]
@@ -455,7 +454,7 @@ class _Turn:
                 rows["step"][place] = 0
                 rows["state"][place] = model.initial_state(key_of(self._names[place]))
             rows["variant"][place] = variant
-        return others
+        return left
 
     def _step(self, round: _Round, rows: Array, model: Model) -> None:
         """Answer what needs no step, and step the other rows in the copies that were read."""

@@ -212,26 +212,30 @@ class Table:
         names: Sequence[bytes],
         read: Read,
         which: Sequence[int] | None = None,
-        others: Mapping[bytes, bytes] | None = None,
+        aside: Mapping[int, tuple[bytes, bytes]] | None = None,
     ) -> Written:
         """Write rows that were read and changed, but none that another process has changed since.
 
         Args:
             which: places of those to write; None for all.
-            others: rows that change with these, by name, for states of other variants. They are
-                written if no row has raced, and none otherwise.
+            aside: name and row of a state that another variant of the model leaves, by the place
+                of the row that it was in; written with that row.
 
         Raises:
             UnavailableError: nothing was written.
         """
         try:
-            return self._write(names, read, which, others or {})
+            return self._write(names, read, which, aside or {})
         except lmdb.Error as error:
-            new = [at for at in _all(names, which) if read.versions[at] == _NOTHING]
+            rest = [
+                at
+                for at in _all(names, which)
+                if read.versions[at] != _NOTHING and not (aside and at in aside)
+            ]
+            new = sorted(set(_all(names, which)).difference(rest))
             if not new:
                 raise UnavailableError(f"The table of hidden states fails: {error}") from error
         # Full, perhaps: the states that exist go on.
-        rest = [at for at in _all(names, which) if read.versions[at] != _NOTHING]
         why = TableFullError(self.counts()[0])
         if not rest:
             return Written(0, (), new, why)
@@ -242,7 +246,7 @@ class Table:
         names: Sequence[bytes],
         read: Read,
         which: Sequence[int] | None,
-        others: Mapping[bytes, bytes],
+        aside: Mapping[int, tuple[bytes, bytes]],
     ) -> Written:
         raced: Collection[int] = ()
         refused: Collection[int] = ()
@@ -254,17 +258,17 @@ class Table:
                 if raced:
                     self.raced += len(raced)
                     which = [at for at in _all(names, which) if at not in raced]
-                    if others:
-                        return Written(0, set(_all(names, None)))
-            if _NOTHING in read.versions or others:
-                refused, why = self._admit(txn, names, read, _all(names, which), others)
+            if _NOTHING in read.versions or aside:
+                refused, why = self._admit(txn, read, _all(names, which), aside)
                 if refused:
                     which = [at for at in _all(names, which) if at not in refused]
             copies = copies_of(read.rows)
             if which is None:
-                puts = list(zip(names, copies, strict=True))
+                puts: list[tuple[bytes, Any]] = list(zip(names, copies, strict=True))
             else:
                 puts = [(names[at], copies[at]) for at in which]
+            if aside:
+                puts += [aside[at] for at in _all(names, which) if at in aside]
             if not puts:
                 txn.abort()
                 return Written(0, raced, refused, why)
@@ -272,9 +276,7 @@ class Table:
                 txn.put(*puts[0])
             else:
                 txn.cursor().putmulti(puts)
-            for name, row in others.items():
-                txn.put(name, row)
-            self._note(txn, number, [name for name, _ in puts] + list(others))
+            self._note(txn, number, [name for name, _ in puts])
         return Written(number, raced, refused, why)
 
     def _raced(self, txn: Any, names: Sequence[bytes], which: Any, read: Read) -> set[int]:
@@ -282,21 +284,23 @@ class Table:
         return {at for at in which if (get(names[at]) or _NOTHING)[:VERSION_BYTES] != expected[at]}
 
     def _admit(
-        self,
-        txn: Any,
-        names: Sequence[bytes],
-        read: Read,
-        which: Any,
-        others: Mapping[bytes, bytes],
-    ) -> tuple[list[int], TooManyStatesError | None]:
-        """Count new rows, and give them a life; return those that have no room."""
-        new = [at for at in which if read.versions[at] == _NOTHING]
-        more = sum(txn.get(name) is None for name in others)
+        self, txn: Any, read: Read, which: Sequence[int], aside: Mapping[int, tuple[bytes, bytes]]
+    ) -> tuple[set[int], TooManyStatesError | None]:
+        """Count new rows, and give them a life; return the places that have no room."""
         n_states, limit, _ = counts = self._counts(txn)
-        room = max(0, limit - n_states - more)
-        refused = new[room:]
-        read.rows["life"][new] = txn.id()
-        self._count(txn, counts, len(new) - len(refused) + more)
+        room = limit - n_states
+        refused: set[int] = set()
+        for at in which:
+            is_new = read.versions[at] == _NOTHING
+            n_new = is_new + (at in aside and txn.get(aside[at][0]) is None)
+            if n_new > room:
+                refused.add(at)
+            elif n_new:
+                room -= n_new
+            if is_new:
+                read.rows["life"][at] = txn.id()
+        if limit - n_states > room:
+            self._count(txn, counts, limit - n_states - room)
         return refused, TooManyStatesError(limit) if refused else None
 
     @contextmanager
