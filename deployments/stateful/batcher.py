@@ -33,9 +33,9 @@ from deployments.stateful.calls import (
 from deployments.stateful.errors import (
     KeyReusedError,
     NotBegunError,
-    OutcomeUnknownError,
     StateError,
     TooManyStatesError,
+    UnavailableError,
 )
 from deployments.stateful.model import Model, Output
 from deployments.stateful.row import (
@@ -59,30 +59,32 @@ MAX_ROWS = 512
 """Rows of a turn, more or less: with more, a row costs no less."""
 LONGEST_TURN_S = 0.004
 AT_CAPACITY_S = 30.0
+LONGEST_OUTAGE_S = 1.5
+"""How long requests wait for a table that is away; longer than a new home takes on one machine."""
+_PAUSE_S = 0.05
 _ABSENT = bytes(VERSION_BYTES)
+_ONE = np.uint64(1)
 
 logger = logging.getLogger("ray.serve")
 
 
 class Shard(Protocol):
-    """A part of the states, as the batcher needs it.
+    """A part of the states.
 
     Attributes:
-        table: a :class:`.table.Table`, or one whose methods are coroutines.
-        durable: whether a response waits until its step is in the store.
+        table: a :class:`.table.Table`, or one whose methods are coroutines. It may be replaced by
+            another one between two turns.
+        connected: whether it can be reached.
     """
 
     @property
     def table(self) -> Any: ...
 
     @property
-    def durable(self) -> bool: ...
-
-    @property
     def connected(self) -> bool: ...
 
-    async def copied(self, number: int) -> None:
-        """Return when a transaction is in the store.
+    async def copied(self, table: Any, number: int) -> None:
+        """Return when a transaction of a table is in the store.
 
         Raises:
             OutcomeUnknownError: that was not confirmed in time.
@@ -133,6 +135,7 @@ class Batcher:
         shards: the parts of the states.
         shard_of: returns the number of the shard of a run.
         form: of the rows.
+        durable: whether a response waits until its step is in the store.
         model: returns the model, which must be there when a step is requested.
         namespace: of the states, where several variants of a model have separate states.
         step_span: name of the span that covers a turn in traces.
@@ -148,6 +151,7 @@ class Batcher:
         shards: Sequence[Shard],
         shard_of: Callable[[str], int],
         form: RowForm,
+        durable: bool,
         model: Callable[[], Model | None],
         namespace: str = "",
         step_span: str = "step",
@@ -156,6 +160,7 @@ class Batcher:
         self.on_step: Callable[[SteppedBatch], None] | None = None
         self.counts = BatcherCounts()
         self.form = form
+        self.durable = durable
         self.model = model
         self.variant = variant_of(namespace)
         self.step_span = step_span
@@ -236,6 +241,7 @@ class _Lane:
         self._waiting: deque[Piece] = deque()
         self._scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unavailable_since = 0.0
 
     @property
     def busy(self) -> bool:
@@ -273,58 +279,74 @@ class _Lane:
 
     def _make(self, turn: _Turn) -> bool:
         """Make a turn; return False if it goes on in a task."""
+        table, work, answer = self._shard.table, turn.run(), None
         try:
-            work = turn.run()
-            answer = None
             while True:
                 method, *arguments = work.send(answer)
-                answer = getattr(self._shard.table, method)(*arguments)
+                answer = getattr(table, method)(*arguments)
                 if inspect.isawaitable(answer):
                     self._scheduled = True
-                    self._spawn(self._go_on(turn, work, answer))
+                    self._spawn(self._go_on(turn, table, work, answer))
                     return False
         except StopIteration:
-            self._settle(turn)
+            self._settle(turn, table)
         except Exception as error:
-            self._fail(turn, error)
+            return self._fail(turn, error)
         return True
 
-    async def _go_on(self, turn: _Turn, work: _Work, awaited: Any) -> None:
+    async def _go_on(self, turn: _Turn, table: Any, work: _Work, awaited: Any) -> None:
         try:
             answer = await awaited
             while True:
                 method, *arguments = work.send(answer)
-                answer = await getattr(self._shard.table, method)(*arguments)
+                answer = await getattr(table, method)(*arguments)
         except StopIteration:
-            self._settle(turn)
+            self._settle(turn, table)
         except Exception as error:
-            self._fail(turn, error)
-        finally:
-            self._scheduled = False
-            if self._waiting:
-                self._schedule()
+            if not self._fail(turn, error):
+                return
+        self._scheduled = False
+        if self._waiting:
+            self._schedule()
 
-    def _fail(self, turn: _Turn, error: Exception) -> None:
-        if not isinstance(error, StateError):
-            logger.exception("A turn of the hidden states failed")  # a defect; no request may hang
+    def _fail(self, turn: _Turn, error: Exception) -> bool:
+        """Fail the requests of a turn, or let them wait a while for their table.
+
+        Returns:
+            Whether other requests may have their turns now.
+        """
+        if isinstance(error, UnavailableError):
+            now = self._loop.time()
+            self._unavailable_since = self._unavailable_since or now
+            if now - self._unavailable_since < LONGEST_OUTAGE_S:
+                self._waiting.extendleft(reversed(turn.pieces))
+                self._scheduled = True
+                self._loop.call_later(_PAUSE_S, self._run)
+                return False
+        elif not isinstance(error, StateError):
+            # a defect; no request may hang
+            logger.error("A turn of the hidden states failed", exc_info=error)
         for piece in turn.pieces:
             piece.fail(None, error)
+        return True
 
-    def _settle(self, turn: _Turn) -> None:
+    def _settle(self, turn: _Turn, table: Any) -> None:
+        self._unavailable_since = 0.0
         again = turn.again()
         if again:
             self._batcher.counts.raced += sum(len(piece.names) for piece in again)
             self._waiting.extendleft(reversed(again))
-        if self._shard.durable:
-            self._spawn(self._respond_when_copied(turn))
+        if self._batcher.durable:
+            self._spawn(self._respond_when_copied(turn, table))
         else:
             turn.respond()
 
-    async def _respond_when_copied(self, turn: _Turn) -> None:
+    async def _respond_when_copied(self, turn: _Turn, table: Any) -> None:
         try:
-            await self._shard.copied(turn.number)
+            await self._shard.copied(table, turn.number)
         except Exception as error:
-            self._fail(turn, error if isinstance(error, StateError) else OutcomeUnknownError())
+            for piece in turn.pieces:
+                piece.fail(None, error)
         else:
             turn.respond()
 
@@ -419,20 +441,21 @@ class _Turn:
                     rows["variant"][place] = batcher.variant
                     rows["state"][place] = model.initial_state(key_of(names[place]))
         left: dict[int, tuple[bytes, bytes]] = {}
-        changed = np.flatnonzero(rows["variant"] != batcher.variant)
-        if changed.size:
-            left = yield from self._switch(read, changed.tolist(), model)
-        traces = []
+        other = rows["variant"] != batcher.variant
+        if other.any():
+            changed: list[int] = np.flatnonzero(other).tolist()
+            left = yield from self._switch(read, changed, model)
         if tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
-        with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
-            for round in self._rounds:
-                self._step(round, rows, model)
-            dirty = self._dirty()
-            self.number = read.number
-            if dirty is None or dirty:
-                self._written = yield "write", names, read, dirty, left
-                self.number = self._written.number or read.number
+            with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
+                self._step_rounds(rows, model)
+        else:
+            self._step_rounds(rows, model)
+        dirty = self._dirty()
+        self.number = read.number
+        if dirty is None or dirty:
+            self._written = yield "write", names, read, dirty, left
+            self.number = self._written.number or read.number
         if self._written.raced or self._written.refused:
             self._lost = frozenset((*self._written.raced, *self._written.refused))
 
@@ -456,6 +479,10 @@ class _Turn:
             rows["variant"][place] = variant
         return left
 
+    def _step_rounds(self, rows: Array, model: Model) -> None:
+        for round in self._rounds:
+            self._step(round, rows, model)
+
     def _step(self, round: _Round, rows: Array, model: Model) -> None:
         """Answer what needs no step, and step the other rows in the copies that were read."""
         todo = self._todo(round, rows, model)
@@ -466,9 +493,8 @@ class _Turn:
         if todo is not None:
             at = np.array(round.places, np.intp)[todo]
         inputs = self._inputs(round, todo)
-        before = np.ascontiguousarray(rows["state"][at])
-        if isinstance(at, slice) and np.shares_memory(before, rows):
-            before = before.copy()
+        states = rows["state"]
+        before = states.copy() if isinstance(at, slice) else states[at]
         outputs, after = model.step(inputs, before)
         refused = [n for n, output in enumerate(outputs) if isinstance(output, StateError)]
         stepped: Sequence[int] = range(len(outputs)) if todo is None else todo
@@ -478,18 +504,22 @@ class _Turn:
             kept = [n for n in kept if n not in set(refused)]
             stepped = [stepped[n] for n in kept]
             at = np.array(round.places, np.intp)[stepped]
-            rows["state"][at] = after[kept]
+            after_kept = after[kept]
         else:
-            rows["state"][at] = after
-        steps = rows["step"][at] + np.uint64(1)
-        rows["step"][at] = steps
+            after_kept = after
+        states[at] = after_kept
+        numbers = rows["step"]
+        numbers[at] += _ONE
+        steps = numbers[at]
         rows["used"][at] = int(boot_clock())
         ids, prints = _keyed(round)
         if ids is not None:
-            keyed = [n for n in range(len(kept)) if ids[stepped[n]]]
-            if keyed:
-                places = np.array(round.places, np.intp)[[stepped[n] for n in keyed]]
+            if len(stepped) == len(round.places) and ids.all():
+                answers = model.keep(outputs, kept)
+                add_receipts(rows, round.places, ids, prints, answers)
+            elif keyed := [n for n, row in enumerate(stepped) if ids[row]]:
                 some = [stepped[n] for n in keyed]
+                places = [round.places[row] for row in some]
                 answers = model.keep(outputs, [kept[n] for n in keyed])
                 add_receipts(rows, places, ids[some], prints[some], answers)
         round.stepped = stepped if isinstance(stepped, list) else list(stepped)
@@ -499,11 +529,11 @@ class _Turn:
             every = range(len(round.places)) if todo is None else todo
             all_keys: Sequence[Key] = [key for piece in pieces for key in piece.keys]
             keys = all_keys if todo is None else [all_keys[row] for row in every]
-            numbers = round.steps
+            counted = round.steps
             if refused:
-                numbers = rows["step"][np.array(round.places, np.intp)[list(every)]].tolist()
+                counted = rows["step"][np.array(round.places, np.intp)[list(every)]].tolist()
             seconds = time.perf_counter() - started
-            round.batch = SteppedBatch(keys, numbers, before, after, outputs, seconds)
+            round.batch = SteppedBatch(keys, counted, before, after, outputs, seconds)
 
     def _todo(self, round: _Round, rows: Array, model: Model) -> list[int] | None:
         """Return the rows of a round that need a step; None for all. Answer the others."""

@@ -57,10 +57,12 @@ class Engine:
     Args:
         shards: all of them, in their order.
         form: of the rows.
+        durable: whether a change is in the store before its method returns.
     """
 
-    def __init__(self, shards: Sequence[Shard], form: RowForm) -> None:
+    def __init__(self, shards: Sequence[Shard], form: RowForm, durable: bool = False) -> None:
         self.form = form
+        self._durable = durable
         self._shards = shards
 
     def batcher(
@@ -74,7 +76,7 @@ class Engine:
         """
         shards = self._shards
         place = lambda run: shard_of(run, len(shards))  # noqa: E731
-        return Batcher(shards, place, self.form, model, namespace, step_span)
+        return Batcher(shards, place, self.form, self._durable, model, namespace, step_span)
 
     def _shard(self, run: str) -> Shard:
         return self._shards[shard_of(run, len(self._shards))]
@@ -219,8 +221,8 @@ class Engine:
                     result = await getattr(table, method)(*arguments)
                 else:  # an import of thousands of states must not stop the event loop
                     result = await asyncio.to_thread(getattr(table, method), *arguments)
-                if shard.durable:
-                    await shard.copied(await _answer(table.latest()))
+                if self._durable:
+                    await shard.copied(table, await _answer(table.latest()))
         except TimeoutError as error:
             raise OutcomeUnknownError from error
         return result

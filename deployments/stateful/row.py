@@ -20,6 +20,7 @@ VERSION_BYTES = 24
 """A row begins with its version: life, step and variant. Two rows of one version are the same."""
 
 _LOW = np.uint64(0xFFFFFFFF)
+_FEW = 4  # rows that take less time one by one than as columns
 
 Array = NDArray[Any]
 
@@ -125,20 +126,36 @@ def find_receipts(rows: Array, at: Any, ids: NDArray[np.uint64]) -> NDArray[np.i
 
 
 def add_receipts(
-    rows: Array, at: Any, ids: NDArray[np.uint64], prints: NDArray[np.uint32], outputs: Array
+    rows: Array,
+    places: Sequence[int],
+    ids: NDArray[np.uint64],
+    prints: NDArray[np.uint32],
+    outputs: Array,
 ) -> None:
     """Remember B steps that were just made, each in place of the oldest of its row.
 
     Args:
-        at: (B,) different rows.
-        ids: none of them 0.
+        places: of B different rows.
+        ids: (B,), none of them 0.
     """
+    if len(places) <= _FEW:
+        columns = [rows[name] for name in ("n", "ids", "prints", "steps", "outputs", "step")]
+        n, to_ids, to_prints, to_steps, to_outputs, steps = columns
+        for number, place in enumerate(places):
+            slot = n[place] % RECEIPTS
+            to_ids[place, slot] = ids[number]
+            to_prints[place, slot] = prints[number]
+            to_steps[place, slot] = steps[place] & _LOW
+            to_outputs[place, slot] = outputs[number]
+            n[place] += 1
+        return
+    at = np.array(places, np.intp)
     n = rows["n"][at]
-    places = (n % RECEIPTS).astype(np.intp)
-    rows["ids"][at, places] = ids
-    rows["prints"][at, places] = prints
-    rows["steps"][at, places] = rows["step"][at] & _LOW
-    rows["outputs"][at, places] = outputs
+    slots = (n % RECEIPTS).astype(np.intp)
+    rows["ids"][at, slots] = ids
+    rows["prints"][at, slots] = prints
+    rows["steps"][at, slots] = rows["step"][at] & _LOW
+    rows["outputs"][at, slots] = outputs
     rows["n"][at] = n + 1
 
 

@@ -18,11 +18,10 @@ class LocalShard:
 
     connected = True
 
-    def __init__(self, table: Table, durable: bool = False) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
-        self.durable = durable
 
-    async def copied(self, number: int) -> None:
+    async def copied(self, table: Table, number: int) -> None:
         pass
 
     async def close(self) -> None:
