@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from deployments.stateful.batcher import Batcher, Shard
-from deployments.stateful.errors import OutcomeUnknownError
+from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.model import Model
 from deployments.stateful.row import (
     Array,
@@ -20,7 +20,7 @@ from deployments.stateful.row import (
     variant_of,
     without_receipts,
 )
-from deployments.stateful.table import Listed, Operation, boot_clock
+from deployments.stateful.table import Listed, Operation, Table, boot_clock
 
 CHANGE_TIMEOUT_S = 4.0
 _PART = 1000
@@ -106,11 +106,11 @@ class Engine:
     async def read(self, run: str, namespace: str = "") -> dict[str, tuple[int, Array]]:
         """Return steps and state of each entity of a run that a variant has stepped."""
         rows = await self._rows_of(run)
-        variant, states = variant_of(namespace), {}
+        variant, states = variant_of(namespace), dict[str, tuple[int, Array]]()
         for name, raw in rows.items():
             (row,) = self.form.rows(raw)
-            if row["variant"] == variant and row["step"]:
-                states[key_of(name).entity] = int(row["step"]), row["state"]
+            if row["variant"] == variant and row["step"]:  # one kept aside is older, and later here
+                states.setdefault(key_of(name).entity, (int(row["step"]), row["state"]))
         return states
 
     async def write(
@@ -150,13 +150,13 @@ class Engine:
             )
             if known is not None:
                 return dict(known)
-        rows, now, steps = {}, int(boot_clock()), {}
+        rows, now, steps = {}, int(boot_clock()), dict[str, int]()
         for name, raw in (await self._rows_of(run)).items():
             row = without_receipts(self.form.rows(raw))
             row["used"] = now
             entity = key_of(name).entity
             if row["variant"][0] == variant_of(namespace) and row["step"][0]:
-                steps[entity] = int(row["step"][0])
+                steps.setdefault(entity, int(row["step"][0]))
             rows[fork.encode() + name[len(run.encode()) :]] = row.tobytes()
         return await self._replace("fork", fork, rows, request_id, steps) if steps else {}
 
@@ -193,6 +193,14 @@ class Engine:
         """Whether the table of every shard can be reached."""
         return all(shard.connected for shard in self._shards)
 
+    def take_longest_wait_s(self) -> float:
+        """Return how long a change has waited at most for others, since the last call."""
+        tables = [shard.table for shard in self._shards if isinstance(shard.table, Table)]
+        longest = max((table.longest_lock_s for table in tables), default=0.0)
+        for table in tables:
+            table.longest_lock_s = 0.0
+        return longest
+
     async def close(self) -> None:
         """Leave the tables."""
         await asyncio.gather(*(shard.close() for shard in self._shards))
@@ -222,10 +230,17 @@ class Engine:
                 else:  # an import of thousands of states must not stop the event loop
                     result = await asyncio.to_thread(getattr(table, method), *arguments)
                 if self._durable:
-                    await shard.copied(table, await _answer(table.latest()))
+                    await self._copied(shard, table)
         except TimeoutError as error:
             raise OutcomeUnknownError from error
         return result
+
+    @staticmethod
+    async def _copied(shard: Shard, table: Any) -> None:
+        try:
+            await shard.copied(table, await _answer(table.latest()))
+        except UnavailableError as error:  # which would say that nothing was changed
+            raise OutcomeUnknownError from error
 
 
 async def _answer(answer: Any) -> Any:
@@ -245,5 +260,5 @@ def _by_run(rows: Sequence[Listed]) -> dict[str, list[Listed]]:
 
 
 def _summary(run: str, rows: Sequence[Listed]) -> RunSummary:
-    steps = {(key_of(row.name).entity, row.variant): row.step for row in rows}
+    steps = {(key_of(row.name).entity, row.variant): row.step for row in reversed(rows)}
     return RunSummary(run, steps, max(0.0, boot_clock() - max(row.used for row in rows)))

@@ -20,6 +20,7 @@ VERSION_BYTES = 24
 """A row begins with its version: life, step and variant. Two rows of one version are the same."""
 
 _LOW = np.uint64(0xFFFFFFFF)
+_HALF = 1 << 31
 _FEW = 4  # rows that take less time one by one than as columns
 
 Array = NDArray[Any]
@@ -170,7 +171,7 @@ def without_receipts(rows: Array) -> Array:
 def receipt(row: Any, place: int) -> tuple[int, int, tuple[Any, ...]]:
     """Return print, step and output of a receipt."""
     step, low = int(row["step"]), int(row["steps"][place])
-    step -= (step - low) & 0xFFFFFFFF
+    step += (low - step + _HALF) % (2 * _HALF) - _HALF  # after a change of variant it may be later
     return int(row["prints"][place]), step, row["outputs"][place].item()
 
 
