@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -377,6 +378,7 @@ class _Round:
         self.outputs: Any = None
         self.steps: list[int] = []
         self.batch: SteppedBatch | None = None
+        self.keyed: tuple[Any, Any] = None, None
 
     def parts(self) -> Iterator[tuple[Piece, int, int]]:
         """Yield each piece with the first row of it in the round, and the one after its last."""
@@ -416,10 +418,16 @@ class _Turn:
         next_round: dict[bytes, int] = {}
         rounds: dict[tuple[int, bool], _Round] = {}
         for piece in self.pieces:
-            number = max(next_round.get(name, 0) for name in piece.names)
-            round = rounds.setdefault((number, type(piece) is OneStep), _Round())
+            names, is_one = piece.names, type(piece) is OneStep
+            if is_one:
+                number = next_round.get(names[0], 0)
+            else:
+                number = max(next_round.get(name, 0) for name in names)
+            round = rounds.get((number, is_one))
+            if round is None:
+                round = rounds[number, is_one] = _Round()
             round.pieces.append(piece)
-            for name in piece.names:
+            for name in names:
                 next_round[name] = number + 1
                 round.places.append(places.setdefault(name, len(places)))
         self._names = list(places)
@@ -512,7 +520,7 @@ class _Turn:
         numbers[at] += _ONE
         steps = numbers[at]
         rows["used"][at] = int(boot_clock())
-        ids, prints = _keyed(round)
+        ids, prints = round.keyed
         if ids is not None:
             if len(stepped) == len(round.places) and ids.all():
                 answers = model.keep(outputs, kept)
@@ -538,7 +546,7 @@ class _Turn:
     def _todo(self, round: _Round, rows: Array, model: Model) -> list[int] | None:
         """Return the rows of a round that need a step; None for all. Answer the others."""
         answers: dict[int, tuple[Output | Exception, int]] = {}
-        ids, prints = _keyed(round)
+        ids, prints = round.keyed = _keyed(round.pieces)
         if ids is not None:
             found = find_receipts(rows, round.at, ids)
             if found is not None:
@@ -653,16 +661,25 @@ class _Turn:
                     batcher.fallback.take_over(piece.take([row - first]))
 
 
-def _keyed(round: _Round) -> tuple[Any, Any]:
-    """Return the idempotency keys of a round and the digests of its inputs; None if it has none."""
-    pieces = round.pieces
-    if len(pieces) == 1:
-        return pieces[0].ids, pieces[0].prints
+def _keyed(pieces: Sequence[Piece]) -> tuple[Any, Any]:
+    """Return the idempotency keys of rows and the digests of their inputs; None if no row has one.
+
+    Returns:
+        (B,) each.
+    """
     if all(piece.ids is None for piece in pieces):
         return None, None
-    ids, prints = [], []
+    ids: list[Any] = []
+    prints: list[Any] = []
     for piece in pieces:
-        nothing = np.zeros(len(piece.names), np.uint64)
-        ids.append(nothing if piece.ids is None else piece.ids)
-        prints.append(nothing if piece.prints is None else piece.prints)
-    return np.concatenate(ids), np.concatenate(prints)
+        if piece.ids is None or piece.prints is None:
+            nothing = (0,) * len(piece.names)
+            ids.append(nothing)
+            prints.append(nothing)
+        else:
+            ids.append(piece.ids)
+            prints.append(piece.prints)
+    if isinstance(pieces[0], OneStep):
+        flat = chain.from_iterable
+        return np.fromiter(flat(ids), np.uint64), np.fromiter(flat(prints), np.uint32)
+    return np.concatenate(ids, dtype=np.uint64), np.concatenate(prints, dtype=np.uint32)

@@ -198,10 +198,14 @@ class Piece(Protocol):
     """
 
     names: list[bytes]
-    ids: NDArray[np.uint64] | None
-    prints: NDArray[np.uint32] | None
     continues: bool
     trace: Trace | None
+
+    @property
+    def ids(self) -> Any: ...
+
+    @property
+    def prints(self) -> Any: ...
 
     @property
     def keys(self) -> Sequence[Key]: ...
@@ -237,11 +241,11 @@ class OneStep:
     ) -> None:
         self.key, self.input, self.response, self.trace = key, input, response, trace
         self.names = [name_of(*key)]
-        self.ids = self.prints = None
+        self.ids: tuple[int] | None = None
+        self.prints: tuple[int] | None = None
         self.continues = False
         if request_id is not None:
-            self.ids = np.array((id_of(request_id),), np.uint64)
-            self.prints = np.array((print & 0xFFFFFFFF,), np.uint32)
+            self.ids, self.prints = (id_of(request_id),), (print & 0xFFFFFFFF,)
 
     @property
     def keys(self) -> Sequence[Key]:
