@@ -8,8 +8,8 @@ killed at any moment leaves the table as its last transaction did. The file lies
 Beside the states, in the same tree, whose other keys begin with the byte 1:
 
     ``\\1c``         the number of states, and the limit
-    ``\\1l`` SLOT    names of the rows that a transaction changed, under its number modulo LOG: what
-                    has to be copied to the store
+    ``\\1l`` NUMBER  names of the rows that a transaction changed, to be copied to the store
+    ``\\1f``         number of the latest transaction whose changes were forgotten
     ``\\1o`` DIGEST  the result of an operation on a run, and its slot in a ring
     ``\\1r`` SLOT    the digest of the operation in this slot
 
@@ -22,10 +22,11 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import os
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,16 +37,31 @@ from deployments.stateful.errors import TableFullError, TooManyStatesError, Unav
 from deployments.stateful.row import VERSION_BYTES, Array, RowForm, copies_of, versions
 
 LOG = 1 << 16
-"""Transactions whose changed rows are known; a copy that is older is made anew."""
+"""Transactions that are not copied and whose changed rows are known; an older copy is made anew."""
 OPERATIONS = 1 << 14
 """Operations on runs that are remembered, the latest ones."""
+MAX_READERS = 2048
+RESERVE = 2048
+"""Rows for which new states leave room, since a change copies its rows before it frees them."""
 
 _COUNTS, _COUNTS_KEY = struct.Struct("<QQQ"), b"\1c"
-_SLOT, _ID = struct.Struct(">I"), struct.Struct("<Q")
+_SLOT, _ID, _NUMBER = struct.Struct(">I"), struct.Struct("<Q"), struct.Struct(">Q")
+_PAGE = mmap.PAGESIZE  # of LMDB's
+_FORGET_EVERY, _FORGET_MOST = 64, 256  # transactions
 _USED = struct.Struct("<24xI")  # life, step, variant and zero come before it
 _FIRST_NAME = b"\2"
 _NOTHING = bytes(VERSION_BYTES)
 _value = itemgetter(1)
+
+
+def row_size(form: RowForm) -> int:
+    """Return the most bytes of the file that one row takes; LMDB's pages have rarely two."""
+    return -(-(form.size + 16) // _PAGE) * _PAGE + 256
+
+
+def full_size(form: RowForm, max_states: int) -> int:
+    """Return the bytes of the file of a full table, with its reserve, log and operations."""
+    return (max_states + RESERVE) * row_size(form) + (16 << 20)
 
 
 def boot_clock() -> float:
@@ -166,6 +182,8 @@ class Table:
         self.page = page
         self.longest_lock_s = 0.0
         self.raced = 0
+        self._map_size = map_size
+        self._reserve = min(RESERVE * row_size(form), map_size // 4)
         self._env = lmdb.open(
             str(file),
             subdir=False,
@@ -175,13 +193,15 @@ class Table:
             metasync=False,
             writemap=False,  # with it, a full file system ends the process by a signal
             readahead=False,
-            max_readers=2048,
+            max_readers=MAX_READERS,
             max_spare_txns=4,
             mode=0o600,
         )
+        self._file = os.open(file, os.O_RDWR)
 
     def close(self) -> None:
         self._env.close()
+        os.close(self._file)
 
     # Steps
 
@@ -288,20 +308,37 @@ class Table:
     ) -> tuple[set[int], TooManyStatesError | None]:
         """Count new rows, and give them a life; return the places that have no room."""
         n_states, limit, _ = counts = self._counts(txn)
-        room = limit - n_states
+        free = self._room()
+        room = most = min(limit - n_states, free)
         refused: set[int] = set()
         for at in which:
             is_new = read.versions[at] == _NOTHING
             n_new = is_new + (at in aside and txn.get(aside[at][0]) is None)
-            if n_new > room:
+            if n_new and n_new > room:
                 refused.add(at)
-            elif n_new:
+            else:
                 room -= n_new
             if is_new:
                 read.rows["life"][at] = txn.id()
-        if limit - n_states > room:
-            self._count(txn, counts, limit - n_states - room)
-        return refused, TooManyStatesError(limit) if refused else None
+        if most > room:
+            self._count(txn, counts, most - room)
+        is_full = free < limit - n_states
+        why = TableFullError(n_states) if is_full else TooManyStatesError(limit)
+        return refused, why if refused else None
+
+    def _room(self) -> int:
+        """Return the number of new rows for which the file and its folder have room."""
+        used, taken, free = self._space()
+        size = min(self._map_size, taken + free)
+        return (size - used - self._reserve) // row_size(self.form)
+
+    def _space(self) -> tuple[int, int, int]:
+        """Return the bytes in use, those that the file has, and those that it can get."""
+        pages, folder = self._env.stat(), os.fstatvfs(self._file)
+        used = _PAGE * (pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"])
+        is_limited = folder.f_blocks > 0
+        free = folder.f_bavail * folder.f_frsize if is_limited else self._map_size
+        return used, os.fstat(self._file).st_blocks * 512, free
 
     @contextmanager
     def _changing(self) -> Iterator[Any]:
@@ -314,9 +351,24 @@ class Table:
             self.page.require_valid()
             yield txn
 
+    def _note(self, txn: Any, number: int, names: Sequence[bytes]) -> None:
+        txn.put(b"\1l" + _NUMBER.pack(number), b"\n".join(names))
+        if number % _FORGET_EVERY == 0:
+            self._forget(txn, max(self.page.copied, number - LOG))
+
     @staticmethod
-    def _note(txn: Any, number: int, names: Sequence[bytes]) -> None:
-        txn.put(b"\1l" + _SLOT.pack(number % LOG), _ID.pack(number) + b"\n".join(names))
+    def _forget(txn: Any, until: int) -> None:
+        cursor, last = txn.cursor(), b"\1l" + _NUMBER.pack(until)
+        forgotten = b""
+        cursor.set_range(b"\1l")
+        for _ in range(_FORGET_MOST):
+            key = bytes(cursor.key())
+            if not b"\1l" < key <= last:
+                break
+            forgotten = key[2:]
+            cursor.delete()
+        if forgotten:
+            txn.put(b"\1f", forgotten)
 
     @staticmethod
     def _counts(txn: Any) -> tuple[int, int, int]:
@@ -353,12 +405,14 @@ class Table:
                     return json.loads(known)
                 removed = self._remove(txn, operation.run.encode() + b"\0")
                 n_states, limit, _ = counts = self._counts(txn)
-                if rows and n_states - len(removed) + len(rows) > limit:
+                more = len(rows) - len(removed)
+                if more > 0 and more > min(limit - n_states, free := self._room()):
                     txn.abort()
-                    raise TooManyStatesError(limit)
+                    is_full = free < limit - n_states
+                    raise TableFullError(n_states) if is_full else TooManyStatesError(limit)
                 life = _ID.pack(txn.id())
                 txn.cursor().putmulti([(name, life + row[8:]) for name, row in rows.items()])
-                self._remember(txn, operation, result, counts, len(rows) - len(removed))
+                self._remember(txn, operation, result, counts, more)
                 if removed or rows:
                     self._note(txn, txn.id(), list({**dict.fromkeys(removed), **rows}))
         except lmdb.Error as error:
@@ -461,12 +515,14 @@ class Table:
         names: set[bytes] = set()
         with self._env.begin() as txn:
             latest = txn.id()
-            if not 0 <= latest - since < LOG:
+            forgotten = txn.get(b"\1f") or bytes(_NUMBER.size)
+            if not _NUMBER.unpack(forgotten)[0] <= since <= latest:
                 return latest, None
-            for number in range(since + 1, latest + 1):
-                entry = txn.get(b"\1l" + _SLOT.pack(number % LOG))
-                if entry is not None and _ID.unpack_from(entry)[0] == number:
-                    names.update(entry[_ID.size :].split(b"\n"))
+            cursor = txn.cursor()
+            found = cursor.set_range(b"\1l" + _NUMBER.pack(since + 1))
+            while found and cursor.key().startswith(b"\1l"):
+                names.update(cursor.value().split(b"\n"))
+                found = cursor.next()
         return latest, names
 
     def evict(self, names: Sequence[bytes], is_idle: Callable[[int], bool]) -> int:
@@ -484,6 +540,14 @@ class Table:
                 self._count(txn, self._counts(txn), -len(idle))
                 self._note(txn, txn.id(), idle)
         return len(idle)
+
+    def keep_reserve(self) -> None:
+        """Allocate what new states leave, before another program can fill the folder."""
+        used, taken, free = self._space()
+        if taken - used < self._reserve:
+            end = (self._env.info()["last_pgno"] + 1) * _PAGE
+            with suppress(OSError):  # it is full
+                os.posix_fallocate(self._file, end, min(self._reserve, free))
 
     def free_stale_readers(self) -> int:
         """Free the reader slots of processes that were killed."""
