@@ -673,7 +673,7 @@ def _keyed(pieces: Sequence[Piece]) -> tuple[Any, Any]:
     prints: list[Any] = []
     for piece in pieces:
         if piece.ids is None or piece.prints is None:
-            nothing = (0,) * len(piece.names)
+            nothing = np.zeros(len(piece.names), np.uint32)
             ids.append(nothing)
             prints.append(nothing)
         else:

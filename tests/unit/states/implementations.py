@@ -1,0 +1,145 @@
+"""The implementations of the table that keep one contract."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deployments.stateful.batcher import Shard
+from deployments.stateful.engine import Engine
+from deployments.stateful.table import Table
+from tests.support.local_states import LocalShard, open_table
+from tests.unit.states.tape import FORM
+
+
+class States(NamedTuple):
+    """The states of an application.
+
+    Attributes:
+        tables: of the shards, as their homes have them.
+        connect: returns the shards for one more replica.
+    """
+
+    tables: Sequence[Table]
+    connect: Callable[[], Sequence[Shard]]
+    durable: bool = False
+
+
+Implementation = Callable[[Path, int], AbstractAsyncContextManager[States]]
+"""Opens the states in a folder, with a limit on their number in each shard."""
+
+
+def local(n_shards: int, awaited: bool = False) -> Implementation:
+    """Return tables that the replicas map, or whose methods are coroutines."""
+
+    @asynccontextmanager
+    async def opened(folder: Path, limit: int) -> AsyncIterator[States]:
+        tables = []
+        for shard in range(n_shards):
+            own = folder / str(shard)
+            own.mkdir()
+            tables.append(open_table(own, FORM, limit))
+        replica_tables: Sequence[Any] = [Awaited(each) for each in tables] if awaited else tables
+        yield States(tables, lambda: [LocalShard(table) for table in replica_tables])
+        for table in tables:
+            table.close()
+
+    return opened
+
+
+class Awaited:
+    """A table whose methods are coroutines, as one on another machine."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._table, name)
+
+        async def call(*arguments: Any) -> Any:
+            await asyncio.sleep(0)
+            return method(*arguments)
+
+        return call
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "one shard": local(1),
+    "three shards": local(3),
+    "awaited": local(1, awaited=True),
+}
+
+
+class Pause:
+    """Lets another replica act between the reads of a turn and its first write.
+
+    Args:
+        connect: returns the engine of the other replica, in its event loop.
+
+    Attributes:
+        act: what the other replica does.
+        seen: names that were read before that.
+    """
+
+    def __init__(self, connect: Callable[[], Engine]) -> None:
+        self.connect = connect
+        self.act: Callable[[Engine], Awaitable[None]] | None = None
+        self.seen: set[bytes] = set()
+
+    async def take(self) -> None:
+        act, self.act = self.act, None
+        if act is not None:
+            await act(self.connect())
+
+    def take_in_thread(self) -> None:
+        """Act while the event loop is at the turn, as another process would."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self.take()).result()
+
+
+class Interrupted:
+    """A table with such pauses."""
+
+    def __init__(self, table: Any, pause: Pause) -> None:
+        self._table = table
+        self._pause = pause
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def read(self, names: Sequence[bytes]) -> Any:
+        if self._pause.act is not None:
+            self._pause.seen.update(names)
+        return self._table.read(names)
+
+    def write(self, *arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(self._table.write):
+            return self._write_later(arguments)
+        if self._pause.act is not None:
+            self._pause.take_in_thread()
+        return self._table.write(*arguments)
+
+    async def _write_later(self, arguments: Sequence[Any]) -> Any:
+        await self._pause.take()
+        return await self._table.write(*arguments)
+
+
+class InterruptedShard:
+    """A shard with such a table."""
+
+    connected = True
+
+    def __init__(self, shard: Shard, pause: Pause) -> None:
+        self._shard = shard
+        self.table = Interrupted(shard.table, pause)
+
+    async def copied(self, table: Any, number: int) -> None:
+        await self._shard.copied(self._shard.table, number)
+
+    async def close(self) -> None:
+        await self._shard.close()

@@ -1,0 +1,406 @@
+"""One contract for every implementation of the table: random calls against a model of the promises.
+
+Another implementation is one more entry of :data:`.implementations.IMPLEMENTATIONS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from deployments.stateful.batcher import Batcher, Shard
+from deployments.stateful.calls import RowOutcomes
+from deployments.stateful.engine import Engine, shard_of
+from deployments.stateful.errors import TooManyStatesError
+from deployments.stateful.row import Key, key_of, name_of
+from tests.unit.states.implementations import (
+    IMPLEMENTATIONS,
+    Implementation,
+    InterruptedShard,
+    Pause,
+    States,
+)
+from tests.unit.states.promises import Policy, Promises, State, Step, outcome_of
+from tests.unit.states.tape import FORM, Tape, beginning, print_of, rows_of
+
+RUNS = ["a", "b", "c", "d"]
+ENTITIES = ["x", "y", "z"]
+LIMIT = 9
+
+STABLE = Policy("")
+CANARY = Policy("canary", refused=5, fallback=STABLE)
+STRICT = Policy("strict", refused=3)
+POLICIES = [STABLE, CANARY, STRICT]
+
+steps = st.builds(
+    Step,
+    st.builds(Key, st.sampled_from(RUNS), st.sampled_from(ENTITIES)),
+    st.integers(1, 40),
+    st.none() | st.sampled_from(["k1", "k2", "k3", "k4"]),
+    st.booleans(),
+)
+calls = st.lists(st.lists(steps, min_size=1, max_size=6), min_size=1, max_size=4)
+policies = st.sampled_from(POLICIES)
+runs = st.sampled_from(RUNS)
+request_ids = st.none() | st.sampled_from(["o1", "o2"])
+tapes = st.dictionaries(
+    st.sampled_from(ENTITIES),
+    st.tuples(st.integers(1, 1 << 33), st.lists(st.integers(0, 9), min_size=8, max_size=8)),
+)
+
+
+class Replica:
+    """An engine with a batcher for each policy."""
+
+    def __init__(self, shards: Sequence[Shard], durable: bool) -> None:
+        self.engine = Engine(shards, FORM, durable)
+        self.batchers: dict[Policy, Batcher] = {}
+        for policy in POLICIES:
+            model = Tape(policy.refused)
+            batcher = self.engine.batcher(lambda model=model: model, policy.name)
+            batcher.fallback = policy.fallback and self.batchers[policy.fallback]
+            self.batchers[policy] = batcher
+
+    async def step(self, policy: Policy, calls: Sequence[Sequence[Step]]) -> list[Any]:
+        """Make calls at once, of which those of one step are single ones; return all outcomes."""
+        batcher, pending = self.batchers[policy], []
+        for call in calls:
+            (key, number, request_id, continues) = call[0]
+            if len(call) == 1 and not continues:
+                print = 0 if request_id is None else print_of(number)
+                pending.append(batcher.submit(key, number, request_id, print))
+            else:
+                outcomes = RowOutcomes(len(call))
+                keys, numbers, ids = [[step[at] for step in call] for at in range(3)]
+                rows = rows_of(keys, numbers, ids, continues)
+                batcher.submit_rows(rows, range(len(call)), outcomes)
+                pending.append(asyncio.ensure_future(outcomes.all()))
+        found = await asyncio.gather(*pending, return_exceptions=True)
+        return [
+            outcome_of(result)
+            for call, answer in zip(calls, found, strict=True)
+            for result in ([answer] if len(call) == 1 and not call[0].continues else answer)
+        ]
+
+
+Act = Callable[[Replica], Awaitable[Any]]
+Check = Callable[[Any], None]
+
+
+class Contract(RuleBasedStateMachine):
+    """Random calls, each of which is compared with the promises."""
+
+    implementation: Implementation
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.promises = Promises()
+        self.loop = asyncio.Runner()
+        self.stack = AsyncExitStack()
+        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-")
+        self.replicas, self.pauses = list[Replica](), list[Pause]()
+        self.wait(self.open())
+
+    def wait(self, work: Any) -> Any:
+        return self.loop.run(work)
+
+    async def open(self) -> None:
+        opened = type(self).implementation(Path(self.folder.name), LIMIT)
+        self.states: States = await self.stack.enter_async_context(opened)
+        for _ in range(2):
+            pause = Pause(self.connect)
+            shards = [InterruptedShard(shard, pause) for shard in self.states.connect()]
+            self.replicas.append(Replica(shards, self.states.durable))
+            self.pauses.append(pause)
+
+    def connect(self) -> Replica:
+        return Replica(self.states.connect(), self.states.durable)
+
+    def teardown(self) -> None:
+        self.wait(self.stack.aclose())
+        self.loop.close()
+        self.folder.cleanup()
+
+    def shard_of(self, run: str) -> int:
+        return shard_of(run, len(self.states.tables))
+
+    def n_rows(self, run: str) -> int:
+        """Return the number of rows in the shard of a run."""
+        shard = self.shard_of(run)
+        return self.promises.n_rows({each for each in RUNS if self.shard_of(each) == shard})
+
+    # Calls: each is what a replica does, and the check of what it has answered
+
+    def to_step(
+        self, policy: Policy, calls: Sequence[Sequence[Step]], seen: Promises | None = None
+    ) -> tuple[Act, Check]:
+        """Step states.
+
+        Args:
+            seen: as the states were when a turn of another replica had read them.
+        """
+        calls = [[step._replace(continues=call[0].continues) for step in call] for call in calls]
+
+        def check(found: Sequence[Any]) -> None:
+            flat = [step for call in calls for step in call]
+            for key in dict.fromkeys(step.key for step in flat):
+                rows = [row for row, step in enumerate(flat) if step.key == key]
+                self.check_state(policy, [flat[row] for row in rows], [found[row] for row in rows])
+            for step, outcome in zip(flat, found, strict=True):
+                if outcome is TooManyStatesError:
+                    assert self.n_rows(step.key.run) == LIMIT
+
+        return lambda replica: replica.step(policy, calls), check
+
+    def check_state(self, policy: Policy, steps: Sequence[Step], found: Sequence[Any]) -> None:
+        promises = self.promises
+        pause = self.pauses[0]
+        if self.before is not None and name_of(*steps[0].key) in pause.seen:
+            # What changes no state is answered from the rows that were read.
+            if not self.before.would_step(policy, steps):
+                promises = self.before
+        expected = promises.turn(policy, steps, found)
+        left = [row for row, outcome in enumerate(expected) if outcome is None]
+        if left:
+            assert policy.fallback is not None
+            of_left = [steps[row] for row in left]
+            found_left = [found[row] for row in left]
+            of_fallback = self.promises.turn(policy.fallback, of_left, found_left)
+            for row, outcome in zip(left, of_fallback, strict=True):
+                expected[row] = outcome
+        assert list(found) == expected
+
+    before: Promises | None = None
+
+    def to_reset(self, run: str, kind: str, request_id: str | None, result: Any) -> tuple[Act, Check]:
+        def check(found: Any) -> None:
+            if self.is_new(kind, run, request_id, result):
+                self.promises.replace(run, {})
+            assert found == self.result(kind, run, request_id, result)
+
+        return lambda replica: replica.engine.reset(
+            run, request_id, kind=kind, result=result
+        ), check
+
+    def is_new(self, kind: str, run: str, request_id: str | None, result: Any) -> bool:
+        """Remember an operation; return whether it must be done."""
+        if request_id is None:
+            return True
+        is_new = (kind, run, request_id) not in self.promises.operations
+        self.promises.operations.setdefault((kind, run, request_id), result)
+        return is_new
+
+    def result(self, kind: str, run: str, request_id: str | None, result: Any) -> Any:
+        return self.promises.operations.get((kind, run, request_id or ""), result)
+
+    def to_write(
+        self, run: str, tapes: dict[str, Any], policy: Policy, request_id: str | None
+    ) -> tuple[Act, Check]:
+        states = {entity: (n, np.array(tape, "<u4")) for entity, (n, tape) in tapes.items()}
+
+        async def act(replica: Replica) -> Any:
+            return await caught(replica.engine.write(run, states, policy.name, request_id))
+
+        def check(found: Any) -> None:
+            n_steps = {entity: n for entity, (n, _) in tapes.items()}
+            new = {entity: (n, tuple(tape)) for entity, (n, tape) in tapes.items()}
+            target = deepcopy(self.promises)
+            target.write(run, new, policy.name)
+            self.check_replaced("import", run, request_id, n_steps, target, found)
+
+        return act, check
+
+    def to_fork(
+        self, run: str, fork: str, policy: Policy, request_id: str | None
+    ) -> tuple[Act, Check]:
+        async def act(replica: Replica) -> Any:
+            return await caught(replica.engine.fork(run, fork, policy.name, request_id))
+
+        def check(found: Any) -> None:
+            n_steps = {
+                entity: n for entity, (n, _) in self.promises.read(run, policy.name).items()
+            }
+            target = deepcopy(self.promises)
+            target.fork(run, fork)
+            if n_steps or ("fork", fork, request_id) in self.promises.operations:
+                self.check_replaced("fork", fork, request_id, n_steps, target, found)
+            else:
+                assert found == {}
+
+        return act, check
+
+    def check_replaced(
+        self, kind: str, run: str, request_id: str | None, n_steps: Any, target: Any, found: Any
+    ) -> None:
+        known = self.promises.operations.get((kind, run, request_id or ""))
+        if known is not None:
+            assert found == known
+            return
+        before, self.promises = self.promises, target
+        if self.promises.run(run) and self.n_rows(run) > LIMIT:
+            self.promises = before
+            assert found is TooManyStatesError
+            return
+        assert found == n_steps
+        self.is_new(kind, run, request_id, n_steps)
+
+    def to_evict(self, run: str) -> tuple[Act, Check]:
+        async def act(replica: Replica) -> None:
+            table = self.states.tables[self.shard_of(run)]
+            table.evict(list(table.rows_of(run)), lambda used: True)
+
+        return act, lambda found: self.promises.replace(run, {})
+
+    # Rules
+
+    def play(self, call: tuple[Act, Check], replica: int) -> None:
+        act, check = call
+        check(self.wait(act(self.replicas[replica])))
+
+    @rule(replica=st.integers(0, 1), policy=policies, calls=calls)
+    def steps_are_made(self, replica: int, policy: Policy, calls: list[list[Step]]) -> None:
+        self.play(self.to_step(policy, calls), replica)
+
+    @rule(replica=st.integers(0, 1), run=runs, numbers=st.integers(60, 70))
+    def many_keys_are_used(self, replica: int, run: str, numbers: int) -> None:
+        self.n_keys = getattr(self, "n_keys", 0) + numbers
+        key = Key(run, "x")
+        call = [Step(key, n + 1, f"{self.n_keys}-{n}") for n in range(numbers)]
+        self.play(self.to_step(STABLE, [call]), replica)
+
+    @rule(replica=st.integers(0, 1), run=runs, kind=st.sampled_from(["reset", "end"]),
+          request_id=request_ids, result=st.none() | st.integers(0, 9))  # fmt: skip
+    def run_is_reset(self, replica: int, **arguments: Any) -> None:
+        self.play(self.to_reset(**arguments), replica)
+
+    @rule(replica=st.integers(0, 1), run=runs, tapes=tapes, policy=policies, request_id=request_ids)
+    def run_is_imported(self, replica: int, **arguments: Any) -> None:
+        self.play(self.to_write(**arguments), replica)
+
+    @rule(replica=st.integers(0, 1), run=runs, fork=runs, policy=policies, request_id=request_ids)
+    def run_is_forked(self, replica: int, **arguments: Any) -> None:
+        self.play(self.to_fork(**arguments), replica)
+
+    @rule(run=runs)
+    def run_is_evicted(self, run: str) -> None:
+        self.play(self.to_evict(run), 0)
+
+    @rule(replica=st.integers(0, 1), policy=policies, step=steps)
+    def request_is_cancelled(self, replica: int, policy: Policy, step: Step) -> None:
+        async def cancel() -> None:
+            batcher = self.replicas[replica].batchers[policy]
+            batcher.submit(step.key, step.number).cancel()
+            outcomes = RowOutcomes(2)
+            batcher.submit_rows(rows_of([step.key] * 2, [1, 2]), range(2), outcomes)
+            outcomes.cancel()
+            assert all(isinstance(each, ConnectionError) for each in await outcomes.all())
+            await batcher.close()
+
+        self.wait(cancel())
+
+    @rule(
+        policy=policies,
+        calls=calls,
+        call=st.one_of(
+            st.tuples(st.just("step"), policies, calls),
+            st.tuples(st.just("reset"), runs, st.just("reset"), request_ids, st.none()),
+            st.tuples(st.just("write"), runs, tapes, policies, request_ids),
+            st.tuples(st.just("fork"), runs, runs, policies, request_ids),
+            st.tuples(st.just("evict"), runs),
+        ),
+    )
+    def another_replica_comes_between(
+        self, policy: Policy, calls: list[list[Step]], call: tuple[Any, ...]
+    ) -> None:
+        """Let another replica act between the reads of a turn and its write."""
+        name, *arguments = call
+        other, check_other = getattr(self, f"to_{name}")(*arguments)
+        found: list[Any] = []
+
+        async def act(replica: Any) -> None:
+            found.append(await other(replica))
+
+        pause = self.pauses[0]
+        pause.act, pause.seen = act, set()
+        make, check = self.to_step(policy, calls)
+        answered = self.wait(make(self.replicas[0]))
+        self.wait(pause.take())  # if the turn has written nothing
+        before = deepcopy(self.promises)
+        check_other(found[0])
+        self.before = before
+        check(answered)
+        self.before = None
+
+    # What must be true after each call
+
+    @invariant()
+    def table_has_the_promised_states(self) -> None:
+        found: dict[tuple[str, str, str], Any] = {}
+        for run in RUNS:
+            for policy in POLICIES:
+                states = self.wait(self.replicas[1].engine.read(run, policy.name))
+                expected = self.promises.read(run, policy.name)
+                assert {
+                    entity: (n, tuple(state.tolist())) for entity, (n, state) in states.items()
+                } == expected
+                found |= {(run, entity, policy.name): n for entity, (n, _) in expected.items()}
+        listed = {
+            (each.run, entity, policy.name): n
+            for each in self.wait(self.replicas[0].engine.runs(len(RUNS)))
+            for policy in POLICIES
+            for entity, n in each.steps_of(policy.name).items()
+        }
+        assert listed == found
+        for shard, table in enumerate(self.states.tables):
+            n_rows = self.promises.n_rows({run for run in RUNS if self.shard_of(run) == shard})
+            assert table.counts() == (n_rows, LIMIT)
+            assert n_rows <= LIMIT
+
+    @invariant()
+    def log_has_every_change(self) -> None:
+        """Copy the rows that the log names, as a home does: the copy is the table."""
+        copies = self.__dict__.setdefault("copies", {})
+        for shard, table in enumerate(self.states.tables):
+            since, rows = copies.get(shard, (0, {}))
+            number, names = table.changed(since)
+            present = table.get(sorted(names))
+            rows = {name: row for name, row in {**rows, **present}.items()
+                    if name not in names or name in present}  # fmt: skip
+            copies[shard] = number, rows
+            assert rows == {
+                name: row for run in RUNS for name, row in table.rows_of(run).items()
+            }
+            assert {key_of(name) for name in rows} <= set(self.promises.states)
+
+
+async def caught(work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except TooManyStatesError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_every_call_keeps_the_promises(implementation: str) -> None:
+    machine = type("Contract", (Contract,), {"implementation": IMPLEMENTATIONS[implementation]})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
