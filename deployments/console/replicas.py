@@ -88,7 +88,6 @@ class Rates:
                 if counts.total()
             },
             "fallbacks": fallbacks,
-            "commit_lag_ms": self._worst("commit_lag_ms", now),
             "breaker": self._worst("breaker", now),
         }
 

@@ -44,7 +44,7 @@ DEFAULT_RUN = "default"
 RUN_DESCRIPTION = f"Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `{DEFAULT_RUN}` when missing."
 KEY_DESCRIPTION = (
     "Idempotency key, 1 to 64 of `A-Z a-z 0-9 . _ : -`: a request that is repeated with its key, "
-    "for the same run and junction, gets the first answer again and makes no further step."
+    "for the same run and junction, gets the first answer again and changes nothing more."
 )
 
 # For the OpenAPI document only: each service refuses an invalid name in its own form of errors.

@@ -182,7 +182,11 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         routes.reset_hidden,
         max_body=MAX_BODY,
         counted=False,  # it is rare, and must get through while predictions are refused
-        takes={"run": (Run, None), "body": (Annotated[ResetRequest | None, Body()], None)},
+        takes={
+            "run": (Run, None),
+            "key": (IdempotencyKey, None),
+            "body": (Annotated[ResetRequest | None, Body()], None),
+        },
         response_model=ResetResponse,
         responses=_errors(400, 408, 413),
         summary="A new run: zeros for every junction",
@@ -208,13 +212,13 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
 
     @add("/runs/{run}", methods=["GET"], responses=_run_errors(404))
     async def find_run(run: str) -> RunInfo:
-        """Tell the steps and owners of a run."""
+        """Return the steps and the idle time of a run."""
         return await runs.find(run)
 
     @add("/runs/{run}", methods=["DELETE"], responses=_run_errors(400))
-    async def end_run(run: str) -> ResetResponse:
+    async def end_run(run: str, key: IdempotencyKey = None) -> ResetResponse:
         """Free the hidden states of a run."""
-        await runs.end(run)
+        await runs.end(run, key)
         return ResetResponse()
 
     @add(
@@ -223,10 +227,10 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         responses=_run_errors(400, 404, 408, 409, 413),
         openapi_extra=declared_body(schema=ForkRequest.model_json_schema()),
     )
-    async def fork_run(run: str, request: Request) -> RunSteps:
+    async def fork_run(run: str, request: Request, key: IdempotencyKey = None) -> RunSteps:
         """Begin a run anew from the hidden states of another one."""
         body = await forks.read(request.receive, MAX_BODY)
-        return await runs.fork(run, read_body(_FORK, body).run_id)
+        return await runs.fork(run, read_body(_FORK, body).run_id, key)
 
     @add(
         "/runs/{run}/state",
@@ -244,9 +248,9 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         responses=_run_errors(400, 408, 413),
         openapi_extra=declared_body(FILE_TYPE),
     )
-    async def restore_run(run: str, request: Request) -> RunSteps:
+    async def restore_run(run: str, request: Request, key: IdempotencyKey = None) -> RunSteps:
         """Begin a run anew from such a file, of this run or another one."""
-        return await runs.restore(run, await bodies.read(request.receive, MAX_FILE))
+        return await runs.restore(run, await bodies.read(request.receive, MAX_FILE), key)
 
 
 def _add_open_inference(fast: FastRoutes, protocol: OpenInference) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI
 from ray import serve
 
@@ -15,14 +15,14 @@ from deployments.http.request import BearerGuard
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import diagnoses_of, initial_state, state_width
+from deployments.inference.policy_model import diagnoses_of, output_form, state_width
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.ray_private.haproxy_front import missing
 from deployments.ray_private.serve import read_front_configuration
 from deployments.replica import Observability, ReplicaBase
-from deployments.stateful.admission import ForeignStatesError
-from deployments.stateful.ray.actor import OpenStore
-from deployments.stateful.ray.client import connect_engine
+from deployments.stateful.connect import connect
+from deployments.stateful.shards import ForeignStatesError
+from deployments.store import Store
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 
@@ -46,11 +46,11 @@ def _front_is_complete() -> bool:
 @serve.deployment(name="Inference")
 @serve.ingress()
 class Inference(ReplicaBase):
-    """One replica: owns the hidden states that it steps, and serves the policy over HTTP.
+    """One replica: serves the policy over HTTP.
 
     Args:
         agent_path: the policy's file, unless ``user_config`` names another.
-        open_store: opens the store of the layout, resets and snapshots.
+        open_store: opens the store that has copies of the hidden states.
         open_tokens: reads the tokens of which clients must send one; None requires none.
         network: whose junctions are served.
     """
@@ -59,7 +59,7 @@ class Inference(ReplicaBase):
         self,
         options: InferenceOptions,
         agent_path: str,
-        open_store: OpenStore,
+        open_store: Callable[[], Store],
         observability: Observability | None = None,
         open_tokens: Callable[[], Sequence[str]] | None = None,
         network: Network = SHIPPED,
@@ -68,14 +68,15 @@ class Inference(ReplicaBase):
         self._guard = open_tokens and BearerGuard(open_tokens())
         store, traces = open_store(), observability and observability.tracing
         diagnoses = diagnoses_of(network, options.diagnose_detectors)
-        initial = partial(initial_state, width=state_width(diagnoses))
+        state = np.zeros(state_width(diagnoses), np.float32)
+        output = output_form(network, diagnoses)
         tag = network.digest if diagnoses is None else f"{network.digest} with diagnosis"
         try:
-            self._engine = await connect_engine(options, initial, tag, open_store, store, traces)
+            engine = await connect(options, state, output, tag, open_store, traces)
         except ForeignStatesError as error:
             raise AnotherNetworkError(network, error) from error
-        self._service = InferenceService(self._engine, network, diagnoses)
-        await asyncio.gather(self._engine.start(), self._service.policies.start(agent_path))
+        self._service = InferenceService(engine, network, diagnoses)
+        await self._service.policies.start(agent_path)
         self.checks |= {**self._service.checks(), "store": store_check(store)}
         self.checks["front"] = Check(
             lambda: asyncio.to_thread(_front_is_complete),
@@ -94,6 +95,3 @@ class Inference(ReplicaBase):
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the policies; a file that cannot be served leaves the present one in place."""
         await self._service.policies.reconfigure(user_config)
-
-    def check_health(self) -> None:
-        self._engine.check_health()

@@ -28,14 +28,14 @@ from pydantic import ValidationError
 from deployments.http.errors import Code, RefusedError
 from deployments.http.messages import NOT_A_KEY
 from deployments.inference.policy_model import NonFiniteStateError
-from deployments.stateful.protocol import (
-    MAX_RECEIPTS,
+from deployments.stateful.errors import (
     KeyReusedError,
     NotBegunError,
     OutcomeUnknownError,
     StateError,
     TooManyStatesError,
 )
+from deployments.stateful.row import RECEIPTS
 from models.networks.network import Network
 
 logger = logging.getLogger("ray.serve")
@@ -101,7 +101,7 @@ class TooManyKeysError(InferenceError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"A request may have at most {MAX_RECEIPTS} items with a key for one junction;"
+            f"A request may have at most {RECEIPTS} items with a key for one junction;"
             " send the others in another request"
         )
 
@@ -143,7 +143,7 @@ class ModelNotLoadedError(InferenceError):
 
 
 class StateUnavailableError(InferenceError):
-    """A state could not be checked out in time."""
+    """The hidden states cannot be reached now."""
 
     status = 503
     retry_after_s = 1
@@ -179,7 +179,7 @@ class DefectError(UnconfirmedError):
 
 
 def refusal_of(error: Exception) -> InferenceError:
-    """Return the error for the client of a step or a reset that failed; log a defect."""
+    """Return the error for the client of what has failed; log a defect."""
     match error:
         case InferenceError():
             return error

@@ -18,12 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from deployments.http.messages import is_name
 from deployments.inference.errors import InferenceError, InvalidItemError, TooManyKeysError
-from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.schemas import FLOAT32_MAX, BatchItem
 from deployments.inference.service import InferenceService, keys_of, request_id_of
-from deployments.stateful.protocol import MAX_RECEIPTS
-from deployments.stateful.replica.rows import Rows
+from deployments.stateful.calls import Rows, ids_of
+from deployments.stateful.row import RECEIPTS
 
 _ITEM = TypeAdapter(BatchItem)
 
@@ -97,9 +96,8 @@ class ItemReader:
         return Rows(
             keys_of((run,) * len(junctions), tuple(junctions)),
             ObservedRows(agents, observed),
-            SHARED_CHECKOUT_TIMEOUT_S,
-            ids if has_keys else None,
-            fingerprints_of(observed) if has_keys else (),
+            ids_of(ids) if has_keys else None,
+            fingerprints_of(observed) if has_keys else None,
         )
 
     def _observed(self, observations: Sequence[Any]) -> NDArray[np.float32] | None:
@@ -138,7 +136,7 @@ class ItemReader:
             raise InvalidItemError(error) from None
         if request_id_of(valid.request_id) is not None or has_key:
             keyed[valid.junction_id] += 1
-            if keyed[valid.junction_id] > MAX_RECEIPTS:
+            if keyed[valid.junction_id] > RECEIPTS:
                 raise TooManyKeysError()
         self._service.checked(valid.junction_id, valid.obs_data)
 
@@ -157,7 +155,7 @@ def _are_keys(ids: Sequence[str | None], junctions: Sequence[str], has_key: bool
     """
     if not all(each is None or (isinstance(each, str) and is_name(each)) for each in ids):
         return False
-    if len(ids) <= MAX_RECEIPTS:
+    if len(ids) <= RECEIPTS:
         return True
     keyed = Counter(junctions[row] for row, each in enumerate(ids) if has_key or each is not None)
-    return max(keyed.values()) <= MAX_RECEIPTS
+    return max(keyed.values()) <= RECEIPTS

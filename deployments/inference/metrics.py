@@ -6,7 +6,6 @@ Ray's exporter offers them as ``ray_serve_…`` or ``ray_inference_…`` on ever
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from itertools import product
 
 import numpy as np
@@ -20,14 +19,6 @@ from models.policy.inputs import InputLayout
 from models.signals.diagnosis import FAULTS
 
 _ROLE = Role._fields
-_COUNTER_HELP = {
-    "checkouts": "Hidden states that replicas checked out",
-    "recalls": "Hidden states given back because another replica needed them",
-    "commits": "Messages that carried hidden states to the state actor",
-    "states_committed": "Hidden states committed",
-    "states_refused": "Hidden states whose commit was refused: another replica owned them",
-    "sessions": "Sessions opened with the state actor; more than one per replica means restarts",
-}
 
 
 class InferenceMetrics:
@@ -78,35 +69,31 @@ class InferenceMetrics:
             "Steps that were not finite by a canary, and were left to the policy in service",
             _ROLE,
         )
-        self._leases = {
-            name: Total(f"inference_{name}", help, ()) for name, help in _COUNTER_HELP.items()
-        }
         self._at_capacity = Total(
             "inference_requests_without_place", "Requests refused at the cap of hidden states", ()
         )
-        self._commit_lag_ms = metrics.Gauge(
-            "inference_commit_lag_ms", "From a step to the acknowledgement of its commit, latest"
+        self._raced = Total(
+            "inference_raced_rows",
+            "Rows that were stepped again: another replica had changed their hidden states",
+            (),
         )
-        self._uncommitted_ms = metrics.Gauge(
-            "inference_oldest_uncommitted_ms",
-            "Age of the oldest step that is not committed, 0 when there is none",
+        self._lock_wait_ms = metrics.Gauge(
+            "inference_lock_wait_ms",
+            "Longest wait for the other replicas' changes of the hidden states, since the last one",
         )
 
     def publish(self) -> None:
         """Publish the changes since the last call."""
         policies = self._service.policies
-        for role, counts in policies.counts.items():
-            self._publish_steps(role, counts)
+        for role, of_role in policies.counts.items():
+            self._publish_steps(role, of_role)
         self._values.publish(self._values_seen)
         for states, outcomes in policies.shadow_outcomes.items():
             self._shadow_steps.publish({(states, what): n for what, n in outcomes.items()})
-        refused = sum(counts.at_capacity for counts in policies.counts.values())
-        self._at_capacity.publish({(): refused})
-        leases = asdict(self._service.engine.counts)
-        for name, total in self._leases.items():
-            total.publish({(): leases[name]})
-        self._commit_lag_ms.set(leases["commit_lag_s"] * 1000)
-        self._uncommitted_ms.set(self._service.engine.uncommitted_s * 1000)
+        counts = policies.counts.values()
+        self._at_capacity.publish({(): sum(each.at_capacity for each in counts)})
+        self._raced.publish({(): sum(each.raced for each in counts)})
+        self._lock_wait_ms.set(self._service.engine.take_longest_wait_s() * 1000)
 
     def _publish_steps(self, role: Role, counts: StepCounts) -> None:
         predictions = {(*role, *what): n for what, n in counts.predictions.items()}

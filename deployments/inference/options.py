@@ -10,17 +10,13 @@ from pydantic import Field, model_validator
 from deployments.model_slot import UserConfig
 from deployments.stateful.options import StateOptions
 
-SHARED_CHECKOUT_TIMEOUT_S = 1.5
-"""Longest time that an item of ``/predict_actions`` waits for its state. It is below the gateway's
-deadline: otherwise one state that is unavailable would fail the whole call."""
-
 
 class InferenceOptions(StateOptions):
-    """Options of one inference application: its replicas, and the authority over its states."""
+    """Options of one inference application: its replicas, and its hidden states."""
 
     removed: ClassVar = StateOptions.removed | {
         "max_waiting": "Delete it: it is 1000, and fewer while requests wait longer than 80 ms.",
-        "shared_patience_s": "Delete it: it is 1.5 s.",
+        "shared_patience_s": "Delete it: no request waits for its state any more.",
     }
 
     network: Path | None = Field(

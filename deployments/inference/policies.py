@@ -20,9 +20,9 @@ from deployments.inference.shadow import Shadow
 from deployments.inference.telemetry import StepCounts, WatchedSteps
 from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
-from deployments.stateful.protocol import Key
-from deployments.stateful.replica.batcher import Batcher, SteppedBatch
-from deployments.stateful.replica.engine import StatefulEngine
+from deployments.stateful.batcher import Batcher, SteppedBatch
+from deployments.stateful.engine import Engine
+from deployments.stateful.row import Key
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
@@ -66,7 +66,7 @@ class Variant:
         self,
         kind: str,
         states: str,
-        engine: StatefulEngine,
+        engine: Engine,
         network: Network,
         watched_steps: WatchedSteps,
         diagnoses: Sequence[JunctionDiagnosis] | None = None,
@@ -80,7 +80,7 @@ class Variant:
             partial(PolicyModel.load, network=network, diagnoses=diagnoses),
             InvalidPolicyFileError,
         )
-        self.batcher = Batcher(engine, lambda: self.slot.model, states, step_span="GRU step")
+        self.batcher = engine.batcher(lambda: self.slot.model, states, step_span="GRU step")
         self.batcher.on_step = self._on_step
         self._labels = junction_labels(network)
         self._watched_steps = watched_steps
@@ -136,7 +136,7 @@ class Policies:
 
     def __init__(
         self,
-        engine: StatefulEngine,
+        engine: Engine,
         network: Network = SHIPPED,
         diagnoses: Sequence[JunctionDiagnosis] | None = None,
     ) -> None:
@@ -198,6 +198,10 @@ class Policies:
     def states_of(self, run: str) -> str:
         """Return the namespace of a run's hidden states."""
         return self._variant_of(run).states
+
+    def model_of(self, run: str) -> PolicyModel | None:
+        """Return the policy that answers a run, if one is loaded."""
+        return self._variant_of(run).slot.model
 
     def _variant_of(self, run: str) -> Variant:
         canary = self.canary

@@ -17,8 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.stateful.protocol import Key, Output, StateError
-from deployments.stateful.replica.slab import Array
+from deployments.stateful.errors import StateError
+from deployments.stateful.model import Model, Output
+from deployments.stateful.row import Array, Key
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
@@ -83,7 +84,8 @@ class Decisions(list[Any]):
 
     An output is (action, confidence). More follows if detectors have failed, or the logits were
     asked for: the faults of the lanes' detectors, a digit for each, which is 0 or a place in
-    :data:`~models.signals.diagnosis.FAULTS` from 1 on, or ``""``; and the logits of all actions.
+    :data:`~models.signals.diagnosis.FAULTS` from 1 on, or ``""``; and the logits of all actions,
+    which a state does not remember.
 
     Attributes:
         model: that made the step.
@@ -104,8 +106,8 @@ class Decisions(list[Any]):
     finite: list[bool]
 
 
-class PolicyModel:
-    """Implements :class:`~deployments.stateful.replica.engine.Model` for a network's policy.
+class PolicyModel(Model):
+    """A network's policy.
 
     Args:
         diagnoses: of the junctions' detectors, by agent index; None if they are not diagnosed.
@@ -123,6 +125,7 @@ class PolicyModel:
         self.counts = counts
         self._diagnoses = diagnoses
         self._width = state_width(diagnoses)
+        self.output = output_form(network, diagnoses)
         self._sizes = network.obs_sizes.tolist()
         self.unavailable = network.unavailable
         self._encode = InputLayout(network).encode
@@ -140,19 +143,18 @@ class PolicyModel:
         return cls(policy, network, diagnoses, record.counts)
 
     def initial_state(self, key: Key) -> Array:
-        return initial_state(key, self._width)
+        return np.zeros(self._width, np.float32)
 
     def step(
         self, inputs: Sequence[Observed] | ObservedRows, states: Array
     ) -> tuple[Decisions, Array]:
-        """Make a step of each row; see :class:`~deployments.stateful.replica.engine.Model`."""
         if isinstance(inputs, ObservedRows):
             agents: Sequence[int] = inputs.agents
             observations: Sequence[Sequence[float] | Floats] | Floats = inputs.observations
             explained: Sequence[int] = range(len(agents)) if inputs.logits else ()
         else:
-            agents, observations, logits = map(list, zip(*inputs, strict=True))
-            explained = [row for row, asked in enumerate(logits) if asked] if any(logits) else ()
+            agents, observations, asked = map(list, zip(*inputs, strict=True))
+            explained = [row for row, is_asked in enumerate(asked) if is_asked]
         unavailable = self.unavailable.take(agents, axis=0)
         encoded = self._encode(agents, observations)
         memories, faults = self._diagnose(agents, encoded, states)
@@ -165,15 +167,49 @@ class PolicyModel:
             decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
         if explained:
-            found = np.maximum(self.policy.logits(step.hidden, unavailable), _LOWEST).tolist()
+            logits = self._logits(step.hidden, unavailable)
             for row in explained:
-                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *found[row])
+                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
         if not all(finite):
             for row in (row for row, is_finite in enumerate(finite) if not is_finite):
                 decisions[row] = NonFiniteStateError()
         if memories is None:
             return decisions, step.hidden
         return decisions, np.concatenate([step.hidden, memories], axis=1)
+
+    def keep(self, outputs: Any, rows: Sequence[int]) -> Array:
+        kept = np.zeros(len(rows), self.output)
+        some = slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
+        kept["action"] = outputs.step.actions[some]
+        kept["confidence"] = outputs.step.confidences[some]
+        if outputs.faults:
+            kept["faults"] = [faults_of(outputs[row]) for row in rows]
+        return kept
+
+    def answer(self, kept: Output) -> Output:
+        if len(kept) == 2:
+            return kept
+        action, confidence, faults = kept
+        return (action, confidence, faults.decode()) if faults else (action, confidence)
+
+    def logits_after(self, agent: int, output: Output, state: Array) -> list[float] | None:
+        """Return the logits of the step that has left a state; None if this policy differs.
+
+        Args:
+            output: of the step; the policy may have been replaced since then.
+        """
+        unavailable = self.unavailable[[agent]]
+        hidden = state[None, :HIDDEN_DIM]
+        (probabilities,) = self.policy.probabilities(hidden, unavailable)
+        action, confidence = output[:2]
+        if not np.isclose(probabilities[action], confidence, rtol=1e-4):
+            return None
+        (logits,) = self._logits(hidden, unavailable)
+        return logits
+
+    def _logits(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> list[list[float]]:
+        logits = np.maximum(self.policy.logits(hidden, unavailable), _LOWEST)
+        return logits.tolist()  # type: ignore[no-any-return]
 
     def _diagnose(
         self, agents: Sequence[int], encoded: Floats, states: Array
@@ -220,27 +256,35 @@ def state_width(diagnoses: Sequence[JunctionDiagnosis] | None) -> int:
     return HIDDEN_DIM + max((each.size for each in diagnoses or ()), default=0)
 
 
-def initial_state(key: Key, width: int = HIDDEN_DIM) -> Array:
-    return np.zeros(width, np.float32)
+def output_form(
+    network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None
+) -> np.dtype[Any]:
+    """Return the data type of what a state remembers of an output."""
+    fields: list[tuple[str, str]] = [("action", "u1"), ("confidence", "f4")]
+    if diagnoses is not None:
+        n_lanes = max(each.n_lanes for each in network.junctions.values())
+        fields.append(("faults", f"S{n_lanes}"))
+    return np.dtype(fields)
 
 
-def fingerprint_of(obs: Sequence[float]) -> str:
+def fingerprint_of(obs: Sequence[float]) -> int:
     """Return the digest of an observation, as :func:`fingerprints_of`, in less time."""
-    bits = struct.unpack(f"<{len(obs)}I", struct.pack(f"<{len(obs)}f", *obs))
-    return f"0{sum(map(mul, bits, _factors(len(obs)))) & _UINT64:016x}"
+    bits: tuple[int, ...] = struct.unpack(f"<{len(obs)}I", struct.pack(f"<{len(obs)}f", *obs))
+    digest: int = sum(map(mul, bits, _factors(len(obs)))) & _UINT64
+    return digest >> 32
 
 
-def fingerprints_of(observations: Floats) -> list[str]:
+def fingerprints_of(observations: Floats) -> NDArray[np.uint32]:
     """Return digests of B observations (B, n), the same with and without zeros at the end.
 
     A repeated step may be padded to another width, or come by another route. The digest is a
     multilinear hash (Carter and Wegman, "Universal classes of hash functions", 1979) with
     multipliers from SplitMix64 (Steele, Lea and Flood, 2014): it has to find mistakes, not attacks.
-    Digests of earlier versions had other lengths, and are not compared.
+    It is the upper half of 64 bits: on the lower one, the sign and exponent of a value have little
+    influence.
     """
     bits = np.ascontiguousarray(observations, np.float32).view(np.uint32).astype(np.uint64)
-    packed = (bits @ _multipliers(bits.shape[1])).byteswap().tobytes().hex()
-    return [f"0{packed[at : at + 16]}" for at in range(0, len(packed), 16)]
+    return ((bits @ _multipliers(bits.shape[1])) >> np.uint64(32)).astype(np.uint32)
 
 
 @lru_cache

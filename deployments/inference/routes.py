@@ -33,8 +33,8 @@ from deployments.inference.schemas import (
     ResetResponse,
 )
 from deployments.inference.service import InferenceService, request_id_of, run_of
-from deployments.stateful.protocol import Output
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.calls import StepResult
+from deployments.stateful.model import Output
 from models.networks.network import lane_names
 from models.signals.diagnosis import failed_lanes
 
@@ -103,10 +103,13 @@ class Routes:
         return 200, f'{{"items":[{",".join(items)}]}}'.encode(), JSON_HEADERS
 
     async def reset_hidden(self, scope: Scope, body: bytes) -> Answer:
-        """Clear the hidden states of a run: its later predictions start from zeros."""
+        """Clear the hidden states of a run: its later predictions start from zeros.
+
+        A request that is repeated with its `Idempotency-Key` clears nothing more.
+        """
         request = read_body(_RESET, body) if body.strip() else None
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
-        await self._service.reset(run)
+        await self._service.reset(run, request_id_of(header(scope, RAW_KEY_HEADER)))
         return 200, _RESET_DONE, JSON_HEADERS
 
     def _prediction(self, junction_id: str, output: Output) -> str:

@@ -1,10 +1,10 @@
 """Operations on simulation runs: list, end, fork, export and import them.
 
-A run has the hidden states of its junctions. All changes of it are made by the authority while no
-replica owns a state, so each lies before or after any step of the run. The file of a run is one of
-safetensors: ``hidden`` (n, 128) and ``steps`` (n,), and in its metadata the n junctions. Rows of
-``hidden`` are longer where detectors are diagnosed. A file of one setting can be restored in the
-other: the diagnosis begins anew, or ends.
+A run has the hidden states of its junctions. Each change is one transaction, so it is before or
+after any step of the run. The file of a run is one of safetensors: ``hidden`` (n, 128) and
+``steps`` (n,), and in its metadata the n junctions. Rows of ``hidden`` are longer where detectors
+are diagnosed. A file of one setting can be restored in the other: the diagnosis begins anew, or
+ends.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import from_json
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from deployments.http.messages import is_name
 from deployments.inference.errors import InferenceError, InvalidRunError, refusal_of
-from deployments.inference.service import InferenceService, run_of
-from deployments.stateful.protocol import Key, OutcomeUnknownError, RunSummary
+from deployments.inference.service import InferenceService, request_id_of, run_of
+from deployments.stateful.engine import RunSummary
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM
 from models.signals.diagnosis import are_memories, memory_size
@@ -31,8 +33,9 @@ MAX_LISTED = 1000
 MAX_FILE = 16 * 1024 * 1024  # bytes: 30,000 junctions
 MAX_STEP = 1 << 53  # the counter must not overflow; beyond it, JSON numbers are not exact
 
-_TIMEOUT_S = 10.0
 _FORM = "greenwave.run.1"
+_HEAD_BYTES, _HEAD_BYTES_OF_JUNCTION = 64 << 10, 100  # with more, it is not the file of a run
+_NOT_A_FILE = "The body is not the file of a run"
 
 _NAMES = TypeAdapter(list[str])
 
@@ -40,12 +43,11 @@ T = TypeVar("T")
 
 
 class RunInfo(BaseModel):
-    """A run, as of the latest commits."""
+    """A run."""
 
     run: str
     steps: dict[str, int] = Field(description="Of each junction that has been stepped.")
     idle_seconds: float = Field(description="Since its last use.")
-    owners: list[str] = Field(description="Replicas that own some of its hidden states.")
 
 
 class RunList(BaseModel):
@@ -88,7 +90,10 @@ class InvalidRunFileError(InferenceError):
 class Runs:
     """Operations on the runs of a service.
 
+    An operation that was made with an idempotency key is not made again: it returns what it did.
+
     Raises:
+        StateUnavailableError: by each: nothing has changed.
         UnconfirmedError: by each: it is unknown whether it was done.
     """
 
@@ -96,130 +101,124 @@ class Runs:
         self._service = service
 
     async def list(self) -> RunList:
-        summaries = await _confirmed(self._service.engine.runs(MAX_LISTED))
+        """Return the runs that were used last."""
+        summaries = await _refused(self._service.engine.runs(MAX_LISTED))
         return RunList(runs=[info for each in summaries if (info := self._info(each)).steps])
 
     async def find(self, run: str) -> RunInfo:
-        """Return one of the runs that were used last.
+        """Return a run.
 
         Raises:
-            UnknownRunError: it has no states, or a thousand others were used since.
+            UnknownRunError: it has no states.
         """
-        for each in (await self.list()).runs:
-            if each.run == run:
-                return each
-        raise UnknownRunError(run)
+        found = await _refused(self._service.engine.find(run)) if is_name(run) else None
+        info = None if found is None else self._info(found)
+        if info is None or not info.steps:
+            raise UnknownRunError(run)
+        return info
 
     def _info(self, summary: RunSummary) -> RunInfo:
         namespace = self._service.policies.states_of(summary.run)
-        suffix = Key("", "").in_namespace(namespace).entity
         junctions = self._service.network.junctions
-        steps = {
-            junction: n
-            for entity, n in summary.steps.items()
-            if n and entity.endswith(suffix)
-            if (junction := entity.removesuffix(suffix)) in junctions
-        }
-        return RunInfo(
-            run=summary.run, steps=steps, idle_seconds=summary.idle_s, owners=summary.owners
-        )
+        steps = {name: n for name, n in summary.steps_of(namespace).items() if name in junctions}
+        return RunInfo(run=summary.run, steps=steps, idle_seconds=summary.idle_s)
 
-    async def end(self, run: str) -> None:
+    async def end(self, run: str, key: str | None) -> None:
         """Free the hidden states of a run; without any, this has no effect."""
-        await _confirmed(self._service.engine.reset(run_of(run, None)))
+        await self._service.reset(run_of(run, None), request_id_of(key))
 
-    async def fork(self, run: str, fork: str) -> RunSteps:
-        """Begin a run anew from the hidden states of another one.
+    async def fork(self, run: str, fork: str, key: str | None) -> RunSteps:
+        """Begin a run anew from the hidden states of another one, of all policies.
 
         Raises:
             UnknownRunError, OtherPolicyError: nothing has changed.
         """
         if run_of(run, None) == run_of(fork, None):
             raise InvalidRunError("A run cannot be forked to itself")
-        if self._service.policies.states_of(run) != self._service.policies.states_of(fork):
+        namespace = self._service.policies.states_of(run)
+        if namespace != self._service.policies.states_of(fork):
             raise OtherPolicyError(fork)
-        return await self._write(fork, await self._read(run))
+        work = self._service.engine.fork(run, fork, namespace, request_id_of(key))
+        steps = await _refused(work)
+        if not steps:
+            raise UnknownRunError(run)
+        return RunSteps(run=fork, steps=steps)
 
     async def export(self, run: str) -> bytes:
-        """Return the file of a run."""
-        states = await self._read(run_of(run, None))
+        """Return the file of a run.
+
+        Raises:
+            UnknownRunError: it has no states.
+        """
+        namespace = self._service.policies.states_of(run_of(run, None))
+        found = await _refused(self._service.engine.read(run, namespace))
+        junctions = [each for each in self._service.network.ids if each in found]
+        if not junctions:
+            raise UnknownRunError(run)
         metadata = {
             "form": _FORM,
             "network": self._service.network.digest,
-            "junctions": json.dumps(list(states)),
+            "junctions": json.dumps(junctions),
         }
         arrays: dict[str, NDArray[Any]] = {
-            "hidden": np.array([state for _, state in states.values()], np.float32),
-            "steps": np.array([step for step, _ in states.values()], np.int64),
+            "hidden": np.array([found[each][1] for each in junctions], np.float32),
+            "steps": np.array([found[each][0] for each in junctions], np.int64),
         }
         return save(arrays, metadata)
 
-    async def restore(self, run: str, file: bytes) -> RunSteps:
+    async def restore(self, run: str, file: bytes, key: str | None) -> RunSteps:
         """Begin a run anew from a file of this or another run.
 
         Raises:
             InvalidRunFileError: it is damaged, or of another network; nothing has changed.
         """
-        states = _read_file(file, self._service.network, self._service.state_width)
-        return await self._write(run_of(run, None), states)
-
-    async def _read(self, run: str) -> dict[str, tuple[int, Any]]:
-        """Return the steps and the state of each junction."""
-        namespace = self._service.policies.states_of(run)
-        copies = {each.key: each for each in await _confirmed(self._service.engine.read(run))}
-        states = {}
-        for junction in self._service.network.ids:
-            copy = copies.get(Key(run, junction).in_namespace(namespace))
-            if copy is not None and copy.version.step:
-                states[junction] = copy.version.step, copy.state
-        if not states:
-            raise UnknownRunError(run)
-        return states
-
-    async def _write(self, run: str, states: dict[str, tuple[int, Any]]) -> RunSteps:
-        namespace = self._service.policies.states_of(run)
-        keyed = {
-            Key(run, junction).in_namespace(namespace): state for junction, state in states.items()
-        }
-        await _confirmed(self._service.engine.write(run, keyed))
-        return RunSteps(run=run, steps={junction: step for junction, (step, _) in states.items()})
+        service, request_id = self._service, request_id_of(key)
+        namespace = service.policies.states_of(run_of(run, None))
+        # not in the event loop: the file may be large
+        states = await asyncio.to_thread(_read_file, file, service.network, service.state_width)
+        steps = await _refused(service.engine.write(run, states, namespace, request_id))
+        return RunSteps(run=run, steps=steps)
 
 
-async def _confirmed(work: Awaitable[T]) -> T:
+async def _refused(work: Awaitable[T]) -> T:
+    """Return what an operation of the engine returns.
+
+    Raises:
+        InferenceError: the operation failed.
+    """
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            return await work
-    except TimeoutError as error:
-        raise refusal_of(OutcomeUnknownError()) from error
+        return await work
     except Exception as error:  # a StateError, or a defect
         raise refusal_of(error) from error
 
 
 def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int, Any]]:
+    metadata = _metadata_of(file, network.n_agents)
     try:
-        arrays, metadata = load(file), _metadata_of(file)
         junctions = _NAMES.validate_json(metadata["junctions"])
+        arrays = load(file)
         hidden, steps = arrays["hidden"], arrays["steps"]
     except (SafetensorError, KeyError, ValueError, TypeError):
-        raise InvalidRunFileError("The body is not the file of a run") from None
+        raise InvalidRunFileError(_NOT_A_FILE) from None
     if metadata.get("form") != _FORM or metadata.get("network") != network.digest:
         raise InvalidRunFileError("The file is of a run on another network")
     n, n_lanes = len(junctions), max(each.n_lanes for each in network.junctions.values())
     if (
-        len(arrays) != 2
-        or hidden.shape not in ((n, HIDDEN_DIM), (n, HIDDEN_DIM + memory_size(n_lanes)))
+        hidden.shape not in ((n, HIDDEN_DIM), (n, HIDDEN_DIM + memory_size(n_lanes)))
         or hidden.dtype != np.float32
         or steps.shape != (n,)
         or steps.dtype != np.int64
         or not n
         or len(set(junctions)) < n
         or not set(junctions) <= set(network.ids)
-        or not np.isfinite(hidden).all()
         or steps.min() < 1
         or steps.max() > MAX_STEP
         or not are_memories(hidden[:, HIDDEN_DIM:])
     ):
         raise InvalidRunFileError("The file of the run is damaged")
+    # a GRU's state is a mean of values of tanh
+    if not (np.abs(hidden[:, :HIDDEN_DIM]) <= 1).all():
+        raise InvalidRunFileError("The file has a hidden state with a value outside [-1, 1]")
     states = np.zeros((n, width), np.float32)
     common = min(width, hidden.shape[1])
     states[:, :common] = hidden[:, :common]
@@ -229,7 +228,20 @@ def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int
     }
 
 
-def _metadata_of(file: bytes) -> dict[str, str]:
-    end = 8 + int.from_bytes(file[:8], "little")
-    metadata: dict[str, str] = json.loads(file[8:end])["__metadata__"]
-    return metadata
+def _metadata_of(file: bytes, n_junctions: int) -> dict[str, Any]:
+    """Return the metadata of a file, of which only the head is read.
+
+    Raises:
+        InvalidRunFileError: it is not the file of a run.
+    """
+    size = int.from_bytes(file[:8], "little")
+    if size > _HEAD_BYTES + _HEAD_BYTES_OF_JUNCTION * n_junctions:
+        raise InvalidRunFileError(_NOT_A_FILE)
+    try:
+        head = from_json(file[8 : 8 + size])
+    except ValueError:
+        head = None
+    if not isinstance(head, dict) or set(head) != {"__metadata__", "hidden", "steps"}:
+        raise InvalidRunFileError(_NOT_A_FILE)
+    metadata = head["__metadata__"]
+    return metadata if isinstance(metadata, dict) else {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from deployments.feed.messages import Contents, Demand
@@ -23,18 +23,17 @@ from deployments.inference.policies import Policies
 from deployments.inference.policy_model import fingerprint_of, state_width
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
-from deployments.stateful.protocol import Key, OutcomeUnknownError, StateError, made
-from deployments.stateful.replica.engine import StatefulEngine
-from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import Keys, RowOutcomes, Rows
+from deployments.stateful.calls import Keys, RowOutcomes, Rows, StepResult
+from deployments.stateful.engine import Engine
+from deployments.stateful.row import Key
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.signals.diagnosis import JunctionDiagnosis
 
-_RESET_TIMEOUT_S = 10.0
 _MAX_KEPT_ROWS = 1 << 16
 
+NOTHING_KNOWN: Mapping[int, StepResult | Exception] = MappingProxyType({})
 Result = StepResult | InferenceError
 """The outcome of one step: its output is as in :class:`.policy_model.Decisions`."""
 
@@ -54,7 +53,7 @@ class KeyCache:
         kept, names = self._kept, (runs, junctions)
         keys = kept.pop(names, None)
         if keys is None:
-            keys = Keys(made(Key, runs, junctions))
+            keys = Keys(map(Key, runs, junctions))
             self._n_rows += len(keys)
             while kept and self._n_rows > _MAX_KEPT_ROWS:
                 self._n_rows -= len(kept.pop(next(iter(kept))))
@@ -123,7 +122,7 @@ class InferenceService:
 
     def __init__(
         self,
-        engine: StatefulEngine,
+        engine: Engine,
         network: Network = SHIPPED,
         diagnoses: Sequence[JunctionDiagnosis] | None = None,
     ) -> None:
@@ -156,9 +155,8 @@ class InferenceService:
         return self.policies.batcher_of(run).submit(
             Key(run, junction_id),
             (junction.agent_index, obs, False),
-            math.inf,
             request_id,
-            fingerprint_of(obs) if request_id is not None else "",
+            fingerprint_of(obs) if request_id is not None else 0,
         )
 
     def checked(self, junction_id: str, obs: list[float]) -> Junction:
@@ -174,19 +172,27 @@ class InferenceService:
             raise TooManyValuesError(len(obs), self.network)
         return junction
 
-    async def predict_many(self, rows: Rows) -> Predictions:
+    async def predict_many(
+        self, rows: Rows, known: Mapping[int, StepResult | Exception] = NOTHING_KNOWN
+    ) -> Predictions:
         """Make several steps, those of one state in their order.
 
         Args:
-            rows: whose keys are in the default namespace, and whose inputs are
-                :class:`.policy_model.ObservedRows` of finite values.
+            rows: whose inputs are :class:`.policy_model.ObservedRows` of finite values.
+            known: outcomes of rows that are not stepped.
         """
         n_rows = len(rows.keys)
         if not self.policies.loaded:
             failed = dict.fromkeys(range(n_rows), ModelNotLoadedError())
             return Predictions([None] * n_rows, [0] * n_rows, failed)
         outcomes = RowOutcomes(n_rows)
-        for batcher, numbers in self.policies.batchers_of(rows.keys, range(n_rows)):
+        for row, outcome in known.items():
+            if isinstance(outcome, Exception):
+                outcomes.fail([row], outcome)
+            else:
+                outcomes.set([row], [outcome.output], [outcome.step])
+        rest = [row for row in range(n_rows) if row not in known] if known else range(n_rows)
+        for batcher, numbers in self.policies.batchers_of(rows.keys, rest):
             batcher.submit_rows(rows, numbers, outcomes)
         try:
             results = await outcomes.all()
@@ -196,23 +202,25 @@ class InferenceService:
         errors = {row: refusal_of(error) for row, error in results.errors.items()}
         return Predictions(results.outputs, results.steps, errors)
 
-    async def reset(self, run: str) -> None:
+    async def reset(self, run: str, request_id: str | None = None) -> None:
         """Clear the hidden states of a run.
 
+        Args:
+            request_id: idempotency key; a reset that was made with it is not made again.
+
         Raises:
-            UnconfirmedError: they may be cleared, all or in part, or not.
+            InferenceError: they are as they were, unless it is an UnconfirmedError.
         """
         try:
-            async with asyncio.timeout(_RESET_TIMEOUT_S):
-                await self.engine.reset(run)
-        except (StateError, TimeoutError) as error:
-            raise refusal_of(OutcomeUnknownError()) from error
+            await self.engine.reset(run, request_id)
+        except Exception as error:  # a StateError, or a defect
+            raise refusal_of(error) from error
 
     def health(self) -> Health:
         if not self.policies.loaded:
             return self._health("no_model", self.policies.problem)
         if not self.engine.connected:
-            return self._health("unhealthy", "the state actor does not answer")
+            return self._health("unhealthy", "the hidden states cannot be reached")
         if self.policies.at_capacity:
             return self._health("unhealthy", "the limit on hidden states (max_states) is reached")
         return self._health("healthy", self.policies.problem)
@@ -231,7 +239,9 @@ class InferenceService:
         """Return what a replica needs to be ready, by name."""
         return {
             "model": Check(lambda: self.policies.loaded, "No policy is loaded; /health says why."),
-            "hidden_states": Check(lambda: self.engine.connected, "A state actor does not answer."),
+            "hidden_states": Check(
+                lambda: self.engine.connected, "The hidden states cannot be reached."
+            ),
         }
 
     def model_info(self) -> ModelInfo:
@@ -264,7 +274,6 @@ class InferenceReporter:
 
     def __init__(self, service: InferenceService, times: RouteTimes) -> None:
         self._policies = service.policies
-        self._engine = service.engine
         self._times = times
 
     def on_demand_changed(self, demand: Demand) -> None:
@@ -276,7 +285,6 @@ class InferenceReporter:
         steps = sum(counts.predictions.total() for counts in policies.counts.values())
         return Contents(
             steps,
-            {"commit_lag_ms": self._engine.counts.commit_lag_s * 1000},
             latencies=self._times.totals(),
             runs=runs,
             decisions=decisions,

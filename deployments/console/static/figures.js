@@ -24,7 +24,6 @@ const FIGURES = [
   }, (value) => value > 0],
   ["Circuit breaker", ({ rates }) => rates.breaker, (value) => (value === null ? "–" : BREAKER[value]), (value) => value > 0],
   ["Replicas that run", ({ replicas }) => (replicas ? replicas.filter(({ state }) => state === "RUNNING").length : null), (value, { replicas }) => (value === null ? "–" : value + " of " + replicas.filter(({ state }) => state !== "GONE").length)],
-  ["Commit lag", ({ rates }) => rates.commit_lag_ms, ms],
 ];
 
 export class Figures {

@@ -246,6 +246,8 @@ def render_response(head: Mapping[str, Any], request: InferRequest, outputs: Out
             part["data"] = [each.decode() for each in values]
         else:
             part["data"] = values.ravel().tolist()
+            if values.dtype.kind == "f" and np.isnan(values).any():  # which JSON has not
+                part["data"] = [None if each != each else each for each in part["data"]]
         described.append(part)
     header = json.dumps({**head, "outputs": described}).encode()
     if not blobs:

@@ -6,9 +6,9 @@ last one, and a step of a sequence that was not started is refused.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -31,8 +31,12 @@ from deployments.inference.open_inference.messages import (
     read_request,
     render_response,
 )
+from deployments.inference.open_inference.sequences import end, start
 from deployments.inference.open_inference.steps import INPUTS, Reader
+from deployments.inference.policy_model import faults_of
 from deployments.inference.service import InferenceService, Predictions, request_id_of, run_of
+from deployments.stateful.calls import Rows
+from deployments.stateful.errors import StateError
 
 MODEL, VERSION = "policy", "1"
 OUTPUTS = {
@@ -43,7 +47,7 @@ OUTPUTS = {
     "code": ("BYTES", [-1]),
     "logits": ("FP32", [-1, -1]),
 }
-_MAX_RESETS = 64  # at once
+_WITHOUT_LOGITS = 3  # values of an output, at most
 
 
 class FailedRowError(InferenceError):
@@ -120,7 +124,11 @@ class OpenInference:
         """Make a step for each row; the rows may belong to different runs and junctions.
 
         A row that fails has an HTTP status other than 200 in the output `status`, and -1 as action
-        and step. A request that asks for other outputs alone fails as a whole then.
+        and step. A request that asks for other outputs alone fails as a whole then. `sequence_end`
+        does not end a run of which a row has failed.
+
+        A repeated row has the logits of its step if its state has made no other one since then, or
+        if they were asked for before and the run has ended; otherwise NaN, which is `null` in JSON.
         """
         if header(scope, b"content-encoding") not in (None, "identity"):
             raise InvalidTensorError("Compressed bodies are not supported")
@@ -132,11 +140,11 @@ class OpenInference:
         run = run_of(header(scope, RAW_RUN_HEADER), None)
         key = request_id_of(header(scope, RAW_KEY_HEADER))
         sequences = self._reader.read(request, inputs, run, key)
-        if sequences.starts:
-            await self._reset(sequences.runs)
-        results = await self._service.predict_many(sequences.steps)
-        if sequences.ends:
-            await self._reset(sequences.runs)
+        ended = await start(self._service.engine, sequences)
+        results = await self._service.predict_many(sequences.steps, ended)
+        if any(each.name == "logits" for each in request.outputs or ()):
+            results = await self._with_logits(sequences.steps, results)
+        results = await end(self._service.engine, sequences, results, ended)
         head = {"model_name": MODEL, "model_version": VERSION}
         if request.id is not None:
             head["id"] = request.id
@@ -144,14 +152,25 @@ class OpenInference:
             head, request, _outputs(request, results, self._service.network.n_actions)
         )
 
-    async def _reset(self, runs: Iterable[str]) -> None:
-        some = asyncio.Semaphore(_MAX_RESETS)
-
-        async def reset(run: str) -> None:
-            async with some:
-                await self._service.reset(run)
-
-        await asyncio.gather(*map(reset, runs))
+    async def _with_logits(self, steps: Rows, results: Predictions) -> Predictions:
+        """Add the logits of repeated steps, where the states are still as these left them."""
+        lacking: defaultdict[str, list[int]] = defaultdict(list)
+        for row, output in enumerate(results.outputs):
+            if output is not None and len(output) <= _WITHOUT_LOGITS:
+                lacking[steps.keys[row].run].append(row)
+        outputs, policies = list(results.outputs), self._service.policies
+        for run, rows in lacking.items():
+            model, states = policies.model_of(run), {}
+            with suppress(StateError):  # the steps are made
+                states = await self._service.engine.read(run, policies.states_of(run))
+            for row in rows:
+                step, state = states.get(steps.keys[row].entity, (0, None))
+                if model is None or state is None or step != results.steps[row]:
+                    continue
+                logits = model.logits_after(steps.inputs[row][0], outputs[row], state)
+                if logits is not None:
+                    outputs[row] = (*outputs[row][:2], faults_of(outputs[row]), *logits)
+        return results._replace(outputs=outputs)
 
 
 def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Outputs:
@@ -174,8 +193,9 @@ def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Out
         "code": codes,
     }
     if "logits" in asked:
-        unknown = [0.0] * n_actions  # of a step that was made for a request without logits
-        outputs["logits"] = np.array([each[3:] or unknown for each in made], np.float32)
+        unknown = [np.nan] * n_actions
+        logits = [each[_WITHOUT_LOGITS:] or unknown for each in made]
+        outputs["logits"] = np.array(logits, np.float32)
     return outputs
 
 

@@ -15,11 +15,10 @@ from deployments.inference.errors import (
     UnknownJunctionError,
 )
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
-from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.service import keys_of, run_of
-from deployments.stateful.protocol import MAX_RECEIPTS
-from deployments.stateful.replica.rows import Rows
+from deployments.stateful.calls import Rows, ids_of
+from deployments.stateful.row import RECEIPTS
 from models.networks.network import Network
 from models.policy.step import Floats
 
@@ -46,9 +45,12 @@ class Sequences(NamedTuple):
     ends: bool
 
     @property
-    def runs(self) -> list[str]:
-        """Return the runs whose states are stepped, each once."""
-        return list(dict.fromkeys(key.run for key in self.steps.keys))
+    def rows(self) -> dict[str, list[int]]:
+        """Return the rows of each run."""
+        rows: dict[str, list[int]] = {}
+        for row, key in enumerate(self.steps.keys):
+            rows.setdefault(key.run, []).append(row)
+        return rows
 
 
 class Reader:
@@ -89,16 +91,16 @@ class Reader:
         agents = self._agents_of(inputs)
         runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
         keys = keys_of(runs, tuple(map(self._ids.__getitem__, agents)))
-        ids, fingerprints = None, [""]
+        ids = prints = None
         if "request_id" in inputs or key is not None:
-            ids = _request_ids_of(inputs.get("request_id"), key, n_rows)
-            fingerprints = fingerprints_of(observations)
-            if n_rows > MAX_RECEIPTS and keys.most_of_one > MAX_RECEIPTS:
+            ids = ids_of(_request_ids_of(inputs.get("request_id"), key, n_rows))
+            prints = fingerprints_of(observations)
+            if n_rows > RECEIPTS and keys.most_of_one > RECEIPTS:
                 raise TooManyKeysError()
         logits = any(each.name == "logits" for each in request.outputs or ())
         observed = ObservedRows(agents, observations, logits)
         continues = sequence is not None and not starts
-        steps = Rows(keys, observed, SHARED_CHECKOUT_TIMEOUT_S, ids, fingerprints, continues)
+        steps = Rows(keys, observed, ids, prints, continues)
         return Sequences(steps, starts, ends)
 
     def _observations(self, inputs: Mapping[str, Tensor]) -> Floats:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
-from tests.support.states import LocalStates
+from deployments.stateful.engine import Engine
+from tests.support.local_states import local_engine
 from tests.unit.inference.policies import WEIGHTS
-from tests.unit.inference.replicas import Replicas, running, save_policies
+from tests.unit.inference.replicas import FORM, Replicas, running, save_policies
 from tests.unit.inference.serving import client_of
 
 
@@ -25,16 +24,15 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def states() -> AsyncIterator[LocalStates]:
-    states = LocalStates(InferenceOptions(), initial_state)
-    yield states
-    states.stop()
+def engine() -> Iterator[Engine]:
+    with local_engine(FORM) as engine:
+        yield engine
 
 
 @pytest.fixture
-async def empty_service(states: LocalStates) -> AsyncIterator[InferenceService]:
+async def empty_service(engine: Engine) -> AsyncIterator[InferenceService]:
     """Run a service without a policy."""
-    service = InferenceService(await states.start_engine())
+    service = InferenceService(engine)
     yield service
     await service.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.calls import StepResult
 from models.networks.shipped import SHIPPED
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict

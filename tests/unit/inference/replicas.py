@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from deployments.inference.options import InferenceOptions
 from deployments.inference.policies import bucket_of
-from deployments.inference.policy_model import initial_state
+from deployments.inference.policy_model import output_form, state_width
 from deployments.inference.service import InferenceService
+from deployments.stateful.engine import Engine
+from deployments.stateful.row import RowForm
+from models.networks.network import Network
+from models.networks.shipped import SHIPPED
+from models.signals.diagnosis import JunctionDiagnosis
 from tests.reference import ReferencePolicy, random_state_dict
-from tests.support.states import LocalStates
+from tests.support.local_states import local_engine
 from tests.unit.inference.policies import SMALL, WEIGHTS, Prediction, observations
 
 SECOND_WEIGHTS = random_state_dict(seed=7)
@@ -22,7 +27,13 @@ SECOND = ReferencePolicy(SECOND_WEIGHTS)
 RUNS = [f"run-{n}" for n in range(40)]
 LOW, HIGH = min(RUNS, key=bucket_of), max(RUNS, key=bucket_of)
 
-DEFAULT = InferenceOptions()
+
+def form_of(network: Network, diagnoses: Sequence[JunctionDiagnosis] | None = None) -> RowForm:
+    """Return the form of the states of a network's policy."""
+    return RowForm(np.dtype(("<f4", state_width(diagnoses))), output_form(network, diagnoses))
+
+
+FORM = form_of(SHIPPED)
 
 
 def save_policies(folder: Path) -> None:
@@ -39,13 +50,13 @@ class Replicas:
         folder: of the files of :func:`save_policies`.
     """
 
-    def __init__(self, states: LocalStates, folder: Path) -> None:
+    def __init__(self, engine: Engine, folder: Path) -> None:
         self.services: list[InferenceService] = []
         self.folder = folder
-        self._states = states
+        self._engine = engine
 
     async def add(self) -> InferenceService:
-        service = InferenceService(await self._states.start_engine())
+        service = InferenceService(self._engine)
         await service.policies.start(str(self.folder / "first.th"))
         self.services.append(service)
         return service
@@ -63,18 +74,15 @@ class Replicas:
 
 
 @contextlib.asynccontextmanager
-async def running(
-    n: int, folder: Path, options: InferenceOptions = DEFAULT
-) -> AsyncIterator[Replicas]:
+async def running(n: int, folder: Path, max_states: int = 100_000) -> AsyncIterator[Replicas]:
     """Run n replicas."""
-    states = LocalStates(options, initial_state)
-    replicas = Replicas(states, folder)
-    for _ in range(n):
-        await replicas.add()
-    yield replicas
-    for service in replicas.services:
-        await service.close()
-    states.stop()
+    with local_engine(FORM, max_states) as engine:
+        replicas = Replicas(engine, folder)
+        for _ in range(n):
+            await replicas.add()
+        yield replicas
+        for service in replicas.services:
+            await service.close()
 
 
 async def make_steps(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 
-from deployments.inference.policy_model import state_width
+from deployments.inference.policy_model import NonFiniteStateError, state_width
 from deployments.inference.service import InferenceService
-from deployments.stateful.protocol import Key
-from deployments.stateful.replica.queues import StepResult
-from deployments.stateful.replica.rows import RowOutcomes, RowResponse, Rows
+from deployments.stateful.calls import RowOutcomes, Rows, StepResult
+from deployments.stateful.errors import KeyReusedError
+from deployments.stateful.row import Key, id_of
 from models.networks.shipped import SHIPPED
 
 Outcome = StepResult | Exception | None
@@ -39,7 +40,7 @@ class FakeService(InferenceService):
         outcomes: of the first steps or resets, in order. The last one is repeated.
 
     Attributes:
-        request_ids: the idempotency keys of the steps.
+        ids: digests of the idempotency keys of the steps, 0 for none.
         steps: the futures of single steps.
         rows: the outcomes of calls with several.
     """
@@ -56,43 +57,49 @@ class FakeService(InferenceService):
             batcher_of=lambda run: self,
             batchers_of=lambda keys, rows: [(self, rows)],
             states_of=lambda run: "",
+            model_of=lambda run: None,
         )
         self.policies = policies  # type: ignore[assignment]
-        of_runs = dict.fromkeys(("runs", "read", "write"), self._of_runs)
-        engine = SimpleNamespace(connected=True, reset=self._outcome, **of_runs)
-        self.engine = engine  # type: ignore[assignment]
-        self.request_ids: list[str | None] = []
+        answers: dict[str, Any] = {"runs": [], "read": {}, "write": {}, "fork": {}}
+        answers |= dict.fromkeys(("reset", "done", "find"))
+        of_runs = {name: self._answering(answer) for name, answer in answers.items()}
+        self.engine = SimpleNamespace(connected=True, **of_runs)  # type: ignore[assignment]
+        self.ids: list[int] = []
         self.steps: list[asyncio.Future[StepResult]] = []
         self.rows: list[RowOutcomes] = []
         self.outcomes: list[Outcome] = [*outcomes] or [STEP]
 
     def submit(
-        self, key: Key, input: Any, timeout_s: float, request_id: str | None, fingerprint: str
+        self, key: Key, input: Any, request_id: str | None, print: int
     ) -> asyncio.Future[StepResult]:
         """Answer as the batcher of each run."""
-        self.request_ids.append(request_id)
-        self.steps.append(self._outcome(key.run))
+        self.ids.append(0 if request_id is None else id_of(request_id))
+        self.steps.append(self._outcome())
         return self.steps[-1]
 
     def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
         """Answer as the batcher of each run."""
         self.rows.append(outcomes)
         for number in numbers:
-            self.request_ids.append(rows.request_id(number)[0])
-            step = self._outcome(rows.keys[number].run)
+            self.ids.append(0 if rows.ids is None else int(rows.ids[number]))
+            step = self._outcome()
             if step.done():
                 error = step.exception()
                 if error is None:
-                    RowResponse(outcomes, number).set_result(step.result())
+                    outcomes.set([number], [step.result().output], [step.result().step])
                 else:
                     assert isinstance(error, Exception)
                     outcomes.fail((number,), error)
 
-    async def _of_runs(self, *arguments: Any) -> list[Any]:
-        await self._outcome("")
-        return []
+    def _answering(self, answer: Any) -> Any:
+        async def work(*arguments: Any, **named: Any) -> Any:
+            with suppress(KeyReusedError, NonFiniteStateError):  # of steps alone
+                await self._outcome()
+            return named.get("result", answer)
 
-    def _outcome(self, run: str) -> asyncio.Future[StepResult]:
+        return work
+
+    def _outcome(self) -> asyncio.Future[StepResult]:
         future: asyncio.Future[StepResult] = asyncio.get_running_loop().create_future()
         outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
         if isinstance(outcome, Exception):

@@ -13,13 +13,12 @@ import pytest
 
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
-from deployments.stateful.protocol import Key
+from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import JUNCTIONS
-from tests.support.states import LocalStates
+from tests.support.local_states import LocalShard
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
+from tests.unit.inference.replicas import running
 from tests.unit.inference.serving import FakeService, client_of
 
 STEP_HEADER = "x-hidden-state-step"
@@ -460,15 +459,14 @@ class TestStatus:
             assert (health["status"], health["model_loaded"]) == ("no_model", False)
             assert (await client.get("/model_info")).status_code == 200
 
-    async def test_health_without_the_authority_is_unhealthy(self, service, client):
-        for shard in service.engine._shards:
-            shard._session._lease_until = 0.0
+    async def test_health_without_a_table_is_unhealthy(self, service, client, monkeypatch):
+        monkeypatch.setattr(LocalShard, "connected", False)
         response = await client.get("/health")
         assert response.status_code == 200
         assert response.json()["status"] == "unhealthy"
 
-    async def test_a_service_with_a_policy_and_a_state_actor_is_ready(
-        self, empty_service, policy_file
+    async def test_a_service_with_a_policy_and_a_table_is_ready(
+        self, empty_service, policy_file, monkeypatch
     ):
         probes = Probes(checks=empty_service.checks())
         async with client_of(create_app(empty_service, probes)) as client:
@@ -487,11 +485,10 @@ class TestStatus:
             }
             await empty_service.policies.primary.slot.load(str(policy_file))
             assert await checks() == {"model": "ok", "hidden_states": "ok"}
-            for shard in empty_service.engine._shards:
-                shard._session.abandon()
+            monkeypatch.setattr(LocalShard, "connected", False)
             assert await checks() == {
                 "model": "ok",
-                "hidden_states": "A state actor does not answer.",
+                "hidden_states": "The hidden states cannot be reached.",
             }
 
     async def test_the_schema_lists_every_route_and_its_errors(self, client):
@@ -536,22 +533,23 @@ class TestStatus:
             assert loads not in page.text
 
 
+def _unavailable() -> None:
+    raise UnavailableError("away")
+
+
 class TestLoad:
     async def test_a_client_that_disconnects_fails_no_other_that_waits_for_the_same_state(
-        self, service, client, states
+        self, service, client, monkeypatch
     ):
-        other, key = await states.start_engine(), Key("default", SMALL)
-        await other.leases_of(key).acquire(key)
-        leases = other.leases_of(key)
-        leases._give_back = lambda key: None  # until the engine is closed
+        table = service.engine._shards[0].table
+        monkeypatch.setattr(table.page, "require_valid", _unavailable)
         first, second = (
             asyncio.create_task(client.post("/predict_action", json=body_of())) for _ in range(2)
         )
-        queues = service.policies.primary.batcher._queues._queues
-        await until(lambda: len(queues.get(key, ())) == 2)
+        await asyncio.sleep(0.1)
         first.cancel()
         await asyncio.wait([first])
-        await other.close()
+        monkeypatch.undo()
         response = await second
         assert (response.status_code, response.headers[STEP_HEADER]) == (200, "1")
 
@@ -567,12 +565,10 @@ class TestLoad:
             assert refused[0].headers["x-error-code"] == "overloaded"
             assert await steps_made(client) == 3
 
-    async def test_at_the_limit_on_states_a_new_run_is_503_and_health_says_why(self, policy_file):
-        options = InferenceOptions(max_states=1, run_ttl_s=100)
-        states = LocalStates(options, initial_state)
-        service = InferenceService(await states.start_engine())
-        await service.policies.start(str(policy_file))
-        async with client_of(create_app(service)) as client:
+    async def test_at_the_limit_on_states_a_new_run_is_503_and_health_says_why(self, policy_folder):
+        async with running(1, policy_folder, max_states=1) as replicas:
+            (service,) = replicas.services
+            client = client_of(create_app(service))
             assert await steps_made(client, run="old") == 0
             refused = await client.post("/predict_action", json=body_of(run_id="new"))
             assert refused.status_code == 503
@@ -581,7 +577,7 @@ class TestLoad:
                 "an idle one expires"
             }
             assert refused.headers["x-error-code"] == "too_many_states"
-            assert int(refused.headers["retry-after"]) == pytest.approx(100, abs=2)
+            assert int(refused.headers["retry-after"]) == 60
             several = await client.post(
                 "/predict_actions", json={"run_id": "new", "items": [body_of()]}
             )
@@ -590,8 +586,6 @@ class TestLoad:
             assert (health["status"], health["model_loaded"]) == ("unhealthy", True)
             assert health["detail"] == "the limit on hidden states (max_states) is reached"
             assert await steps_made(client, run="old") == 1
-        await service.close()
-        states.stop()
 
     async def test_a_reset_is_served_beyond_the_limit_on_waiting_requests(self, service):
         async with client_of(create_app(service, max_waiting=0)) as client:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -14,15 +13,14 @@ from safetensors.numpy import load, save
 
 from deployments.feed.messages import Demand
 from deployments.inference.api import create_app
-from deployments.inference.options import InferenceOptions
 from deployments.inference.policies import Role
-from deployments.inference.policy_model import initial_state, state_width
 from deployments.inference.service import InferenceService
 from models.networks.network import lane_names
 from models.networks.shipped import SHIPPED
 from models.signals.diagnosis import read_diagnoses
-from tests.support.states import LocalStates
+from tests.support.local_states import local_engine
 from tests.unit.inference.policies import SMALL
+from tests.unit.inference.replicas import form_of
 from tests.unit.inference.serving import client_of
 
 DIAGNOSES = read_diagnoses(SHIPPED)
@@ -32,12 +30,11 @@ STUCK_AFTER = 12  # requests in green at which a full lane that never moves is s
 
 @contextlib.asynccontextmanager
 async def replicas(policy_file: Path, n: int) -> AsyncIterator[list[httpx.AsyncClient]]:
-    states = LocalStates(InferenceOptions(), partial(initial_state, width=state_width(DIAGNOSES)))
     async with contextlib.AsyncExitStack() as stack:
-        stack.callback(states.stop)
+        engine = stack.enter_context(local_engine(form_of(SHIPPED, DIAGNOSES)))
         clients = []
         for _ in range(n):
-            service = InferenceService(await states.start_engine(), diagnoses=DIAGNOSES)
+            service = InferenceService(engine, diagnoses=DIAGNOSES)
             stack.push_async_callback(service.close)
             await service.policies.start(str(policy_file))
             clients.append(await stack.enter_async_context(client_of(create_app(service))))

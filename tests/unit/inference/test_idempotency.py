@@ -16,15 +16,10 @@ import pytest_asyncio
 from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
-from deployments.stateful.protocol import (
-    AuthorityUnavailableError,
-    CheckoutTimeoutError,
-    KeyReusedError,
-    OutcomeUnknownError,
-)
-from deployments.stateful.replica.queues import StepResult
+from deployments.stateful.calls import StepResult, ids_of
+from deployments.stateful.errors import KeyReusedError, OutcomeUnknownError, UnavailableError
 from tests.unit.inference.policies import BIG, SMALL
-from tests.unit.inference.serving import STEP, FakeService, client_of
+from tests.unit.inference.serving import FakeService, client_of
 
 STEP_HEADER = "x-hidden-state-step"
 BODY = {"junction_id": SMALL, "obs_data": [0.5]}
@@ -69,31 +64,31 @@ class TestOutcomes:
     @pytest.mark.parametrize("key", [*VALID, None])
     async def test_the_header_has_the_key_of_one_step(self, client, fake, key):
         assert (await post(client, {KEY_HEADER: key} if key else {})).status_code == 200
-        assert fake.request_ids == [key]
+        assert fake.ids == ids_of([key]).tolist()
 
     async def test_each_item_has_its_own_key_or_none(self, client, fake):
         await post_items(client, *({"request_id": key} for key in VALID), {}, {"request_id": None})
-        assert fake.request_ids == [*VALID, None, None]
+        assert fake.ids == ids_of([*VALID, None, None]).tolist()
 
     async def test_the_header_gives_a_key_to_each_item_that_has_none(self, client, fake):
         items = {"items": [BODY, BODY | {"request_id": "own"}, BODY]}
         response = await client.post("/predict_actions", json=items, headers=KEY)
         assert response.status_code == 200
-        assert fake.request_ids == ["k.0", "own", "k.2"]
+        assert fake.ids == ids_of(["k.0", "own", "k.2"]).tolist()
 
     @pytest.mark.parametrize("key", INVALID)
     async def test_an_invalid_key_of_several_steps_is_400_without_a_step(self, client, fake, key):
         headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
         response = await client.post("/predict_actions", json={"items": [BODY]}, headers=headers)
         assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
-        assert fake.request_ids == []
+        assert fake.ids == []
 
     @pytest.mark.parametrize("key", INVALID)
     async def test_an_invalid_key_of_a_request_is_400_without_a_step(self, client, fake, key):
         headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
         response = await client.post("/predict_action", json=BODY, headers=headers)
         assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
-        assert fake.request_ids == []
+        assert fake.ids == []
 
     @pytest.mark.parametrize("own", [True, False])
     async def test_more_keys_for_one_junction_than_it_remembers_are_refused(
@@ -106,7 +101,7 @@ class TestOutcomes:
         )
         failed = [each.get("error", {}).get("status") for each in response.json()["items"]]
         assert failed == [None] * 64 + [422] * 6 + [None]
-        assert len(fake.request_ids) == 65
+        assert len(fake.ids) == 65
 
     async def test_steps_without_keys_may_be_as_many_as_a_request_has(self, client, fake):
         response = await client.post("/predict_actions", json={"items": [BODY] * 200})
@@ -118,7 +113,7 @@ class TestOutcomes:
             {"junction_id": SMALL, "error": {"status": 400, "detail": NOT_A_KEY}},
             {"junction_id": SMALL, "action": 1, "confidence": 0.5},
         ]
-        assert fake.request_ids == ["good"]
+        assert fake.ids == ids_of(["good"]).tolist()
 
     async def test_a_key_of_an_item_that_is_not_text_is_422_of_that_item_alone(self, client):
         refused, answered = await post_items(client, {"request_id": 5}, {})
@@ -132,13 +127,7 @@ class TestOutcomes:
             (KeyReusedError(), 422, REUSED, "key_reused", None),
             (OutcomeUnknownError(), 503, UNKNOWN, "outcome_unknown", "1"),
             (RuntimeError("secret"), 500, DEFECT, "outcome_unknown", None),
-            (
-                CheckoutTimeoutError(),
-                503,
-                {"detail": str(CheckoutTimeoutError())},
-                "overloaded",
-                "1",
-            ),
+            (UnavailableError("away"), 503, {"detail": "away"}, "overloaded", "1"),
         ],
         ids=lambda value: type(value).__name__,
     )
@@ -162,14 +151,18 @@ class TestOutcomes:
         ]
         assert answered["action"] == 2
 
+    @pytest.mark.parametrize(("method", "path"), [("POST", "/reset_hidden"), ("DELETE", "/runs/x")])
     @pytest.mark.parametrize(
-        "error", [OutcomeUnknownError(), AuthorityUnavailableError("gone"), TimeoutError()]
+        ("error", "code"),
+        [(OutcomeUnknownError(), "outcome_unknown"), (UnavailableError("away"), "overloaded")],
     )
-    async def test_a_reset_that_is_not_confirmed_is_503_with_a_code(self, client, fake, error):
-        fake.outcomes = [error, STEP]  # no error says that every state is as it was
-        response = await client.post("/reset_hidden")
-        assert (response.status_code, response.json()) == (503, UNKNOWN)
-        assert response.headers[CODE_HEADER] == "outcome_unknown"
+    async def test_a_reset_that_fails_is_503_with_the_code_of_its_outcome(
+        self, client, fake, method, path, error, code
+    ):
+        fake.outcomes = [error]
+        response = await client.request(method, path)
+        assert (response.status_code, response.json()["detail"]) == (503, str(error))
+        assert response.headers[CODE_HEADER] == code
         assert response.headers["retry-after"] == "1"
 
 

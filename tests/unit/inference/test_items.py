@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from deployments.inference import service as module
-from deployments.inference.items import ItemReader
+from deployments.inference.items import ItemReader, Items
 from deployments.inference.policy_model import fingerprint_of
 from deployments.inference.schemas import FLOAT32_MAX
 from deployments.inference.service import KeyCache
-from deployments.stateful.protocol import MAX_RECEIPTS, Key
+from deployments.stateful.calls import ids_of
+from deployments.stateful.row import RECEIPTS, Key
 from models.networks.shipped import SHIPPED
 from tests.unit.inference.policies import BIG, SMALL
 from tests.unit.inference.serving import FakeService
@@ -30,6 +31,13 @@ def item(obs: Any = (0.5,), junction: Any = SMALL, **more: Any) -> dict[str, Any
         "obs_data": list(obs) if isinstance(obs, tuple) else obs,
         **more,
     }
+
+
+def ids_in(read: Items) -> list[int]:
+    """Return the digests of the idempotency keys."""
+    assert read.steps.ids is not None
+    ids: list[int] = read.steps.ids.tolist()
+    return ids
 
 
 VALID = [
@@ -72,8 +80,8 @@ async def test_valid_items_become_columns(reader):
     for row, each in zip(read.steps.inputs.observations, VALID, strict=True):
         padded = each["obs_data"] + [0.0] * (SHIPPED.max_obs - len(each["obs_data"]))
         assert row.tolist() == np.array(padded, np.float32).tolist()
-    assert read.steps.request_ids == [None, None, None, "A-Z_0.9:x"]
-    assert read.steps.fingerprints[3] == fingerprint_of([0.5])
+    assert ids_in(read) == ids_of([None, None, None, "A-Z_0.9:x"]).tolist()
+    assert read.steps.prints[3] == fingerprint_of([0.5])
 
 
 @pytest.mark.parametrize(("wrong", "status"), WRONG, ids=lambda each: str(each)[:40])
@@ -83,22 +91,22 @@ async def test_a_wrong_item_is_refused_and_the_others_are_as_without_it(reader, 
     expected = reader.read(VALID, "run", None).steps
     assert read.steps.keys is expected.keys
     assert (read.steps.inputs.observations == expected.inputs.observations).all()
-    assert read.steps.request_ids == expected.request_ids
+    assert (read.steps.ids == expected.ids).all()
 
 
 async def test_items_without_a_key_have_that_of_the_request_and_their_place(reader):
     items = [item(), item(junction="nope"), item(request_id="own"), item()]
-    assert reader.read(items, "run", "key").steps.request_ids == ["key.0", "own", "key.3"]
-    assert reader.read([item()], "run", None).steps.request_ids is None
+    assert ids_in(reader.read(items, "run", "key")) == ids_of(["key.0", "own", "key.3"]).tolist()
+    assert reader.read([item()], "run", None).steps.ids is None
 
 
 async def test_a_junction_has_at_most_as_many_keys_as_its_state_keeps(reader):
-    with_keys = [item(request_id=f"{n}") for n in range(MAX_RECEIPTS)]
+    with_keys = [item(request_id=f"{n}") for n in range(RECEIPTS)]
     others = [item(), item(junction=BIG, request_id="0")]
     assert not reader.read([*with_keys, *others], "run", None).refused
     read = reader.read([*with_keys, item(request_id="more"), *others], "run", None)
-    assert {row: error.status for row, error in read.refused.items()} == {MAX_RECEIPTS: 422}
-    assert set(reader.read([*with_keys, *others], "run", "key").refused) == {MAX_RECEIPTS}
+    assert {row: error.status for row, error in read.refused.items()} == {RECEIPTS: 422}
+    assert set(reader.read([*with_keys, *others], "run", "key").refused) == {RECEIPTS}
 
 
 async def test_all_items_may_be_wrong(reader):
@@ -107,13 +115,13 @@ async def test_all_items_may_be_wrong(reader):
     assert not len(read.steps.keys)
 
 
-@pytest.mark.parametrize("n_items", [1, MAX_RECEIPTS, MAX_RECEIPTS + 1])
+@pytest.mark.parametrize("n_items", [1, RECEIPTS, RECEIPTS + 1])
 async def test_the_key_of_a_request_may_have_the_full_length(reader, n_items):
     key = "k" * 64
     junctions = ([SMALL, BIG] * n_items)[:n_items]
     read = reader.read([item(junction=each) for each in junctions], "run", key)
     assert read.refused == {}
-    assert read.steps.request_ids == [f"{key}.{row}" for row in range(n_items)]
+    assert ids_in(read) == ids_of([f"{key}.{row}" for row in range(n_items)]).tolist()
 
 
 def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):

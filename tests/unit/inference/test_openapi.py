@@ -16,11 +16,11 @@ from schemathesis.specs.openapi.checks import (
 
 from deployments.inference.api import create_app
 from deployments.inference.policy_model import NonFiniteStateError
-from deployments.stateful.protocol import (
-    CheckoutTimeoutError,
+from deployments.stateful.errors import (
     KeyReusedError,
     OutcomeUnknownError,
     TooManyStatesError,
+    UnavailableError,
 )
 from tests.unit.inference.serving import STEP, FakeService, Outcome, client_of
 
@@ -34,7 +34,7 @@ OUTCOMES: list[Outcome] = [
     STEP,
     KeyReusedError(),
     NonFiniteStateError(),
-    CheckoutTimeoutError(),
+    UnavailableError("away"),
     OutcomeUnknownError(),
     TooManyStatesError(100_000, 300),
     RuntimeError("a defect"),

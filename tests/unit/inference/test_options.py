@@ -22,12 +22,11 @@ def test_an_unknown_key_or_a_value_out_of_range_is_refused_by_name(args):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("strict", "Set durability: actor"),
-        ("durable", "Set durability: store_async"),
-        ("snapshots", "snapshots are always kept"),
-        ("tenure_s", "lease_s sets this time"),
-        ("commit_delay_s", "0.4 of loss_bound_s"),
-        ("shared_patience_s", "it is 1.5 s"),
+        ("strict", "Set durability: durable"),
+        ("snapshots", "copies are always kept"),
+        ("restore_after_restart", "states always continue"),
+        ("lease_s", "no replica owns a state"),
+        ("shared_patience_s", "no request waits"),
     ],
 )
 def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(name, hint):

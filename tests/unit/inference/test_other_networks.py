@@ -12,30 +12,27 @@ import pytest
 from deployments.inference.api import create_app
 from deployments.inference.deployment import AnotherNetworkError
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
-from deployments.stateful.admission import ForeignStatesError
+from deployments.stateful.shards import ForeignStatesError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.training_record import TrainingRecord, write_record
 from tests.cities import agent_for, city_of_size, save, small_city
-from tests.support.states import LocalStates
+from tests.support.local_states import local_engine
+from tests.unit.inference.replicas import form_of
 from tests.unit.inference.serving import client_of
 from tests.unit.metrics.recorded import RecordedMetrics
 
-OPTIONS = InferenceOptions()
 CITY = small_city()
 
 
 @contextlib.asynccontextmanager
 async def serving(network: Network) -> AsyncIterator[tuple[InferenceService, httpx.AsyncClient]]:
-    states = LocalStates(OPTIONS, initial_state)
-    service = InferenceService(await states.start_engine(), network)
-    async with client_of(create_app(service)) as client:
-        yield service, client
-    await service.close()
-    states.stop()
+    with local_engine(form_of(network)) as engine:
+        service = InferenceService(engine, network)
+        async with client_of(create_app(service)) as client:
+            yield service, client
+        await service.close()
 
 
 @pytest.fixture

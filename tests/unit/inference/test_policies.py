@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
-from deployments.inference.options import InferenceOptions, InferenceUserConfig
+from deployments.inference.options import InferenceUserConfig
 from deployments.inference.policies import Role, bucket_of
 from deployments.inference.policy_model import ObservedRows
 from deployments.inference.service import InferenceService
-from deployments.stateful.protocol import CheckoutTimeoutError, Key, StateError
-from deployments.stateful.replica.rows import Keys, Rows
+from deployments.stateful.calls import Keys, Rows, StepResult
+from deployments.stateful.errors import StateError
+from deployments.stateful.row import Key
 from models.networks.shipped import SHIPPED
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
@@ -65,7 +64,7 @@ async def test_the_rows_of_one_call_are_stepped_by_the_policies_of_their_runs(re
     columns = np.zeros((2, SHIPPED.max_obs), np.float32)
     columns[:, : len(obs)] = obs
     inputs = ObservedRows([SHIPPED.junctions[SMALL].agent_index] * 2, columns)
-    rows = Rows(Keys([Key(run, SMALL) for run in (LOW, HIGH)]), inputs, timeout_s=5.0)
+    rows = Rows(Keys([Key(run, SMALL) for run in (LOW, HIGH)]), inputs)
     made = await service.predict_many(rows)
     assert_replays(SMALL, [(obs, made.row(0))], reference=SECOND)
     assert_replays(SMALL, [(obs, made.row(1))])
@@ -181,6 +180,23 @@ async def test_two_canaries_never_share_states(replicas, service):
     assert [result.step for _, result in await make_steps(service, LOW, 1)] == [3]
 
 
+async def test_a_key_that_is_repeated_across_a_canary_gets_the_first_answer(replicas, service):
+    async def keyed(key: str) -> StepResult:
+        return await service.predict(LOW, SMALL, [0.5], key)
+
+    first = [await keyed(key) for key in "abcd"]
+    await reconfigure(service, canary=replicas.canary())
+    assert await keyed("d") == first[3]
+    (own,) = await make_steps(service, LOW, 1)
+    assert own[1].step == 1, "the canary has made no step"
+    (of_canary, again) = [await keyed("e") for _ in range(2)]
+    assert (of_canary, of_canary.step) == (again, 2)
+    assert [await keyed(key) for key in "abcd"] == first
+    await reconfigure(service)
+    assert [await keyed(key) for key in "abcde"] == [*first, of_canary]
+    assert (await service.predict(LOW, SMALL, [0.5])).step == 5
+
+
 async def test_the_policy_in_service_makes_the_steps_that_a_canary_refuses(replicas, service):
     await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
     assert_replays(SMALL, await make_steps(service, LOW, 3))
@@ -197,26 +213,8 @@ async def test_a_promoted_policy_leaves_no_step_to_the_earlier_one(replicas, ser
         await service.predict(LOW, SMALL, [0.5])
 
 
-async def test_a_step_that_a_canary_refused_keeps_its_timeout(policy_folder, monkeypatch):
-    async with running(1, policy_folder) as replicas:
-        (service,) = replicas.services
-        await reconfigure(service, canary=replicas.canary("overflows.th", share=1))
-        leases = service.engine.leases_of(Key(LOW, SMALL))
-        acquire = leases.acquire
-
-        async def never_for_the_other(key: Key) -> None:
-            await (acquire(key) if "@" in key.entity else asyncio.Event().wait())
-
-        monkeypatch.setattr(leases, "acquire", never_for_the_other)
-        async with asyncio.timeout(5):
-            inputs = ObservedRows([0], np.full((1, 19), 0.5, np.float32))
-            rows = Rows(Keys([Key(LOW, SMALL)]), inputs, timeout_s=0.2)
-            result = (await service.predict_many(rows)).row(0)
-        assert str(result) == str(CheckoutTimeoutError())
-
-
 async def test_responses_never_name_the_states(policy_folder):
-    async with running(1, policy_folder, InferenceOptions(max_states=1)) as replicas:
+    async with running(1, policy_folder, max_states=1) as replicas:
         (service,) = replicas.services
         await reconfigure(service, canary=replicas.canary(share=1, states="internal"))
         async with client_of(create_app(service)) as client:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from deployments.inference.api import create_app
-from deployments.stateful.protocol import Key
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import SMALL, WEIGHTS
 from tests.unit.inference.replicas import SECOND
@@ -70,7 +69,5 @@ async def test_requests_during_a_swap_finish_with_one_policy_or_the_other(servic
     await service.policies.reconfigure({"agent_path": other_file})
     steps += [service.predict("run", SMALL, [0.5]) for _ in range(10)]
     assert [(await step).step for step in steps] == list(range(1, 21))
-    key = Key("run", SMALL)
-    state = service.engine.leases_of(key).owned(key)
-    assert state is not None
-    assert state.version.step == 20
+    ((step, _),) = (await service.engine.read("run")).values()
+    assert step == 20

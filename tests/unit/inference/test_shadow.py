@@ -9,7 +9,8 @@ import pytest
 
 from deployments.inference import shadow
 from deployments.inference.service import InferenceService
-from deployments.stateful.protocol import Key, StateError
+from deployments.stateful.errors import StateError
+from deployments.stateful.row import Key
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, assert_replays, observations
 from tests.unit.inference.replicas import HIGH, LOW, RUNS, SECOND, Replicas, make_steps, reconfigure
 

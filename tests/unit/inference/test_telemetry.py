@@ -10,14 +10,15 @@ from deployments.inference.policy_model import PolicyModel
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, WatchedSteps
 from deployments.request_times import RouteTimes
-from deployments.stateful.protocol import Key
-from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful.row import Key
 from models.maps.road_map import MAX_DRAWN
 from models.networks.shipped import SHIPPED
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size
+from tests.support.local_states import local_engine
 from tests.unit.inference.policies import POLICY, SMALL, observations
+from tests.unit.inference.replicas import form_of
 
 FILES = {"": "agent.th"}
 DEMAND = Demand(True, frozenset({"run"}))
@@ -89,27 +90,25 @@ async def test_a_step_that_is_not_finite_is_not_counted_as_a_prediction(service)
     assert InferenceReporter(service, RouteTimes()).take().requests == 1
 
 
-async def test_the_reporter_reports_steps_and_the_delay_of_commits(service):
+async def test_the_reporter_reports_steps_and_decisions(service):
     reporter = InferenceReporter(service, RouteTimes())
     reporter.on_demand_changed(DEMAND)
     await service.predict("run", SMALL, [1.0])
     contents = reporter.take()
     assert contents.requests == 1
-    assert contents.gauges["commit_lag_ms"] >= 0
     assert [decision.junction for decision in contents.decisions] == [SMALL]
 
 
-async def test_junctions_that_no_map_shows_are_not_reported(states):
+async def test_junctions_that_no_map_shows_are_not_reported():
     network = city_of_size(MAX_DRAWN + 2)
     watched = WatchedSteps(network)
     watched.on_demand_changed(DEMAND)
     model = PolicyModel(PolicyStep(agent_for(network).state_dict(), network), network)
-    engine = await states.start_engine()
-    batcher = Batcher(engine, lambda: model)
-    batcher.on_step = lambda batch: watched.add(batch, "")
-    for agent in (MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1):
-        await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0], False))
-    await engine.close()
+    with local_engine(form_of(network)) as engine:
+        batcher = engine.batcher(lambda: model)
+        batcher.on_step = lambda batch: watched.add(batch, "")
+        for agent in (MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1):
+            await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0], False))
     decisions, runs = watched.take(FILES)
     assert [decision.junction for decision in decisions] == [network.ids[MAX_DRAWN - 1]]
     assert runs == {"run": 3}

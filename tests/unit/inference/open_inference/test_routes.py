@@ -13,6 +13,7 @@ import pytest
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
 from deployments.inference.open_inference.steps import MAX_ROWS
+from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import JUNCTIONS
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.serving import FakeService, client_of
@@ -177,6 +178,12 @@ async def test_a_key_belongs_to_its_observation_whichever_route_it_comes_by(clie
     assert [await first(0.1), await second(0.1), await second(0.3)] == [200, 200, 422]
 
 
+def logits_body(*keys: str, junctions: Any = (SMALL,)) -> dict[str, Any]:
+    asked = [{"name": name} for name in ("logits", "action", "confidence", "step")]
+    body = body_of(*junctions, obs=(0.5, 0.25, 0.75), outputs=asked)
+    return with_input(body, tensor("request_id", "BYTES", [*keys]))
+
+
 async def test_a_sequence_starts_goes_on_and_ends(client):
     def step(**parameters: Any) -> Any:
         return infer(client, body_of(SMALL, parameters={"sequence_id": 42, **parameters}))
@@ -190,6 +197,98 @@ async def test_a_sequence_starts_goes_on_and_ends(client):
     assert (outputs["action"], outputs["step"], outputs["status"]) == ([-1], [-1], [400])
     named = body_of(SMALL, parameters={"sequence_id": "x", "sequence_start": True})
     assert (await infer(client, named))["step"] == [1]
+
+
+KEY = {"Idempotency-Key": "key"}
+
+
+async def test_a_repeated_end_of_a_sequence_gets_the_first_answer_and_makes_no_step(client):
+    sequence: dict[str, Any] = {"sequence_id": 7}
+    for start in (True, False):
+        await infer(client, body_of(SMALL, parameters={**sequence, "sequence_start": start}))
+    last = body_of(SMALL, SMALL, parameters={**sequence, "sequence_end": True})
+    first = await infer(client, last, **KEY)
+    assert (first["status"], first["step"]) == ([200, 200], [3, 4])
+    assert await infer(client, last, **KEY) == first
+    assert (await infer(client, body_of(SMALL, parameters=sequence)))["status"] == [400]
+    other = body_of(SMALL, SMALL, obs=[0.1], parameters={**sequence, "sequence_end": True})
+    begun = await infer(client, body_of(SMALL, parameters={**sequence, "sequence_start": True}))
+    assert begun["step"] == [1]
+    assert (await infer(client, other, **KEY))["code"] == ["key_reused"] * 2
+    assert await infer(client, last, **KEY) == first
+    assert (await infer(client, body_of(SMALL, parameters=sequence)))["step"] == [2]
+    alone = body_of(SMALL, parameters={**sequence, "sequence_start": True, "sequence_end": True})
+    for _ in range(2):
+        assert (await infer(client, alone, **{"Idempotency-Key": "alone"}))["step"] == [1]
+    assert (await infer(client, body_of(SMALL, parameters=sequence)))["status"] == [400]
+
+
+async def test_a_repeated_end_of_several_runs_ends_those_that_have_not_ended(
+    client, service, monkeypatch
+):
+    reset = service.engine.reset
+
+    async def but_b(run: str, *arguments: Any, **named: Any) -> Any:
+        if run == "b":
+            raise UnavailableError("away")
+        return await reset(run, *arguments, **named)
+
+    for run in ("a", "b"):
+        await infer(client, body_of(SMALL), **{"X-Simulation-Run": run})
+    last = body_of(*[SMALL] * 3, parameters={"sequence_end": True})
+    last = with_input(last, tensor("run", "BYTES", ["a", "b", "a"]))
+    monkeypatch.setattr(service.engine, "reset", but_b)
+    assert (await client.post(INFER, json=last, headers=KEY)).status_code == 503
+    monkeypatch.undo()
+    for _ in range(2):
+        assert (await infer(client, last, **KEY))["step"] == [2, 2, 3]
+    assert (await client.get("/runs")).json() == {"runs": []}
+
+
+@pytest.mark.parametrize("named", [{"sequence_id": "a"}, {}], ids=str)
+async def test_of_two_attempts_at_an_end_both_get_the_answer_of_the_first(
+    client, service, monkeypatch, named
+):
+    predict_many, answers = service.predict_many, []
+
+    async def overtaken(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        answers.append(await infer(client, last, **KEY))
+        return await predict_many(*arguments)
+
+    await infer(client, body_of(SMALL), **{"X-Simulation-Run": "a"})
+    last = body_of(SMALL, parameters={"sequence_end": True, **named})
+    last = last if named else with_input(last, tensor("run", "BYTES", ["a"]))
+    monkeypatch.setattr(service, "predict_many", overtaken)
+    answers.append(await infer(client, last, **KEY))
+    assert answers == [answers[0]] * 2
+    assert answers[0]["step"] == [2]
+    assert (await client.get("/runs")).json() == {"runs": []}
+
+
+async def test_a_repeated_start_of_a_sequence_clears_no_later_step(client):
+    first = body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True})
+    answer = await infer(client, first, **KEY)
+    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [2]
+    assert await infer(client, first, **KEY) == answer
+    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
+
+
+async def test_a_run_of_which_a_row_has_failed_is_not_ended(client):
+    huge = float(np.finfo(np.float32).max)
+    body = body_of(SMALL, SMALL, parameters={"sequence_id": 7, "sequence_end": True})
+    await infer(client, body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True}))
+    body["inputs"][0] = tensor("observation", "FP32", [[0.5] * 8, [huge] * 8], [2, 8])
+    assert (await infer(client, body, **KEY))["status"] == [200, 422]
+    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
+
+
+async def test_the_end_of_a_sequence_remembers_logits(client):
+    await infer(client, body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True}))
+    last = logits_body("a") | {"parameters": {"sequence_id": 7, "sequence_end": True}}
+    first = await infer(client, last)
+    assert None not in first["logits"]
+    assert await infer(client, last) == first
 
 
 async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(client, service):
@@ -206,12 +305,9 @@ async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(clien
     assert (await infer(client, {**alone, "outputs": [{"name": "status"}]})).keys() == {"status"}
 
 
-async def test_logits_are_those_of_the_step_and_are_kept_with_its_key(client):
+async def test_logits_are_those_of_the_step(client):
     """Rows of one state take two ways: the first is stepped with the others, then come requests."""
-    asked = [{"name": name} for name in ("logits", "action", "confidence", "step")]
-    body = body_of(SMALL, BIG, SMALL, obs=(0.5, 0.25, 0.75), outputs=asked)
-    body = with_input(body, tensor("request_id", "BYTES", ["a", "b", "c"]))
-    outputs = await infer(client, body)
+    outputs = await infer(client, logits_body("a", "b", "c", junctions=(SMALL, BIG, SMALL)))
     logits = np.reshape(outputs["logits"], (3, -1))
     assert logits.argmax(axis=1).tolist() == outputs["action"]
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -219,21 +315,34 @@ async def test_logits_are_those_of_the_step_and_are_kept_with_its_key(client):
     n_phases = JUNCTIONS[SMALL].n_phases
     assert (logits[0, n_phases:] == np.finfo(np.float32).min).all()
     assert outputs["step"] == [1, 1, 2]
-    assert await infer(client, body) == outputs
 
 
-async def test_logits_are_zeros_where_the_step_was_made_for_a_request_without_them(client):
-    def keyed(*keys: str, **more: Any) -> dict[str, Any]:
-        body = body_of(*[SMALL] * len(keys), obs=[0.5], **more)
-        return with_input(body, tensor("request_id", "BYTES", [*keys]))
+async def test_a_repeated_row_has_its_logits_while_its_state_makes_no_other_step(client):
+    first = await infer(client, logits_body("a", "b", "c", junctions=(SMALL, BIG, SMALL)))
+    again = await infer(client, logits_body("a", "b", "c", junctions=(SMALL, BIG, SMALL)))
+    expected, repeated = (np.reshape(each.pop("logits"), (3, -1)) for each in (first, again))
+    assert again == first
+    assert repeated[0].tolist() == [None] * repeated.shape[1], "the state has gone on"
+    for row in (1, 2):
+        assert repeated[row].tolist() == pytest.approx(expected[row].tolist(), rel=1e-5)
+    binary = logits_body("a") | {"parameters": {"binary_data_output": True}}
+    response = await client.post(INFER, json=binary)
+    end = int(response.headers["inference-header-content-length"])
+    n_actions = repeated.shape[1]
+    assert np.isnan(np.frombuffer(response.content, "<f4", n_actions, end)).all()
 
-    asked = [{"name": "logits"}, {"name": "step"}]
-    await infer(client, keyed("a"))
-    for keys, steps in ((("a",), [1]), (("a", "b"), [1, 2])):
-        outputs = await infer(client, keyed(*keys, outputs=asked))
-        assert outputs["step"] == steps
-        logits = np.reshape(outputs["logits"], (len(keys), -1))
-        assert logits.any(axis=1).tolist() == [key != "a" for key in keys]
+
+async def test_a_row_has_logits_though_its_step_was_made_for_a_request_without_them(client):
+    await infer(client, {**logits_body("a"), "outputs": [{"name": "step"}]})
+    outputs = await infer(client, logits_body("a"))
+    assert (outputs["step"], None in outputs["logits"]) == ([1], False)
+
+
+async def test_another_policy_has_no_logits_for_a_repeated_row(client, service, policy_folder):
+    first = await infer(client, logits_body("a"))
+    await service.policies.reconfigure({"agent_path": str(policy_folder / "second.th")})
+    again = await infer(client, logits_body("a"))
+    assert (again["action"], set(again["logits"])) == (first["action"], {None})
 
 
 async def test_the_outputs_are_those_that_are_asked_for(client):
