@@ -47,13 +47,7 @@ class AutoscalingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Second:
-    """What happened in one second.
-
-    Attributes:
-        at_s: since the start.
-        replicas: that run.
-        moves: hidden states that have moved so far, as Ray exports it every ten seconds.
-    """
+    """What happened in one second, ``at_s`` since the start."""
 
     at_s: float
     controllers: int
@@ -61,7 +55,6 @@ class Second:
     requests_per_s: float
     p50_ms: float
     p95_ms: float
-    moves: int
 
 
 @dataclass
@@ -139,9 +132,7 @@ class Scaling:
         while True:
             started = time.monotonic()
             await asyncio.sleep(PERIOD_S)
-            replicas, moves = await asyncio.gather(
-                asyncio.to_thread(self._replicas), asyncio.to_thread(self.system.moved_states)
-            )
+            replicas = await asyncio.to_thread(self._replicas)
             new, seen = self.history.predictions[seen:], len(self.history.predictions)
             latencies = [each.done - each.sent for each in new]
             cuts = statistics.quantiles(latencies, n=20) if len(latencies) > 1 else [0.0] * 19
@@ -154,7 +145,6 @@ class Scaling:
                     requests_per_s=len(latencies) / (now - started),
                     p50_ms=cuts[9] * 1000,
                     p95_ms=cuts[18] * 1000,
-                    moves=moves[self.application],
                 )
             )
             self.report(self.seconds[-1])
@@ -219,27 +209,26 @@ def _print_second(second: Second) -> None:
     console.print(
         f"{second.at_s:6.0f} s  {second.controllers:3} controllers  {second.replicas} replicas"
         f"  {second.requests_per_s:5.0f} req/s  p50 {second.p50_ms:.1f} ms"
-        f"  p95 {second.p95_ms:.1f} ms  {second.moves} moves"
+        f"  p95 {second.p95_ms:.1f} ms"
     )
 
 
 def _print_verdict(scaling: Scaling, verdict: Verdict) -> int:
-    history, moves = scaling.history, scaling.seconds[-1].moves
+    history = scaling.history
     for case in [*(each.error for each in history.failures), *map(str, verdict.findings)][:10]:
         console.print(case, style="red", markup=False)
     answered = history.count(Outcome.ANSWERED)
     console.print(
         f"{answered} requests answered, {len(history.failures)} failed,"
-        f" {len(verdict.findings)} wrong states; {moves} moves,"
-        f" {moves / max(answered, 1) * 1000:.2f} per 1,000 requests"
+        f" {len(verdict.findings)} wrong states"
     )
     return 1 if history.failures or verdict.findings else 0
 
 
 def plot(path: Path, seconds: Sequence[Second]) -> None:
-    """Draw load, replicas, latency and moves over time; the suffix is the format."""
-    figure = Figure(figsize=(7.2, 6.4), layout="constrained")
-    load, replicas, latency, moves = figure.subplots(4, 1, sharex=True)
+    """Draw load, replicas and latency over time; the suffix is the format."""
+    figure = Figure(figsize=(7.2, 5.0), layout="constrained")
+    load, replicas, latency = figure.subplots(3, 1, sharex=True)
     at = [each.at_s for each in seconds]
     load.step(at, [each.controllers for each in seconds], where="post", color="#d95f02")
     load.set_ylabel("controllers")
@@ -254,10 +243,8 @@ def plot(path: Path, seconds: Sequence[Second]) -> None:
     latency.set_ylabel("latency, ms")
     latency.set_ylim(bottom=0)
     latency.legend(frameon=False)
-    moves.step(at, [each.moves for each in seconds], where="post", color="#666666")
-    moves.set_ylabel("moved states")
-    moves.set_xlabel("seconds")
-    for axes in (load, replicas, latency, moves):
+    latency.set_xlabel("seconds")
+    for axes in (load, replicas, latency):
         axes.spines["top"].set_visible(False)
     save_figure(figure, path)
 

@@ -1,8 +1,8 @@
 """Measures what becomes slower as hidden states, junctions or records become many.
 
 states     one replica and one state actor as shipped: latency over one connection for random
-           states, memory (USS), and after ``kill -9`` of the state actor the seconds until a step
-           of a state that the replica holds is answered, and until one of a new state
+           states, memory (USS) and the table's, and after ``kill -9`` of both at once the seconds
+           until a step is answered
 junctions  generated networks with untrained policies: one round of all junctions through
            /predict_actions, up to 1,000 in a call, and memory (USS)
 records    fetch and create on a store that has so many loans, without HTTP
@@ -18,7 +18,7 @@ import random
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -43,6 +43,7 @@ from load_tests.bench.results import Results
 from load_tests.harness.processes import own_bytes
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, shipped_application
+from load_tests.harness.states_folder import used_bytes
 from load_tests.harness.system import System, running_system
 from models.networks.file import network_as_json
 from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
@@ -99,10 +100,11 @@ def _measure_size(
     figures = {
         "replica_mb": sum(own_bytes(processes(), REPLICA)) / 1e6,
         "actor_mb": sum(own_bytes(processes(), STATE_ACTOR)) / 1e6,
+        "table_mb": used_bytes() / 1e6,
     }
-    (actor,) = system.state_actors()
-    held_s, new_s = asyncio.run(_kill_and_wait(system.url, actor, runs))
-    results.add(subject, {**figures, "held_s": held_s, "new_s": new_s})
+    both = [*system.replicas("inference"), *system.state_actors()]
+    back_s = asyncio.run(_kill_and_wait(system.url, both, runs))
+    results.add(subject, {**figures, "back_s": back_s})
 
 
 async def _create_states(url: str, runs: range) -> None:
@@ -117,27 +119,21 @@ async def _create_states(url: str, runs: range) -> None:
         await asyncio.gather(*(create(client) for _ in range(CONCURRENCY)))
 
 
-async def _kill_and_wait(url: str, actor: psutil.Process, runs: int) -> tuple[float, float]:
-    """Return the seconds until a step of the last run is answered, and until one of a new run."""
+async def _kill_and_wait(url: str, processes: Sequence[psutil.Process], runs: int) -> float:
+    """Return the seconds until a step of the last run is answered."""
     timeouts = Timeouts(attempt_s=TIMEOUT_S, total_s=TIMEOUT_S)
-
-    async def answered_s(client: AsyncClient, run: str) -> float:
+    async with AsyncClient(url, timeouts=timeouts, retries=Retries(attempts=1)) as client:
+        killed = time.monotonic()
+        for process in processes:
+            process.kill()
         while time.monotonic() - killed < TIMEOUT_S:
             try:
-                await client.inference.run(run).predict(*OBSERVED[0])
+                await client.inference.run(f"run-{runs}").predict(*OBSERVED[0])
             except GreenwaveError:
                 await asyncio.sleep(0.01)
             else:
                 return time.monotonic() - killed
-        raise BenchmarkError(f"No step was answered within {TIMEOUT_S:g} s of the kill.")
-
-    async with AsyncClient(url, timeouts=timeouts, retries=Retries(attempts=1)) as client:
-        killed = time.monotonic()
-        actor.kill()
-        held, new = f"run-{runs}", f"new-{runs}"
-        seconds = await asyncio.gather(answered_s(client, held), answered_s(client, new))
-        await client.inference.run(new).reset()
-    return seconds[0], seconds[1]
+    raise BenchmarkError(f"No step was answered within {TIMEOUT_S:g} s of the kill.")
 
 
 def _measure_junctions(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
@@ -160,17 +156,21 @@ def _measure_junctions(options: argparse.Namespace, sizes: list[int], results: R
 def _measure_rounds(
     system: System, network: Network, options: argparse.Namespace, results: Results
 ) -> dict[str, float]:
-    before = sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR))
+    before = _memory_bytes(system)
     with httpx.Client(base_url=system.url, timeout=TIMEOUT_S) as client:
         for _ in range(options.rounds):
             seconds = _predict_all(client, network)
             figures = {"round_ms": seconds * 1000, "per_s": network.n_agents / seconds}
             results.add(f"{network.n_agents:,} junctions", figures, "round")
     time.sleep(COPIED_S)
-    after = sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR))
+    after = _memory_bytes(system)
     growth_kb = (after - before) / network.n_agents / 1e3
     per_junction = {"junction_kb": growth_kb} if network.n_agents >= MAX_ITEMS else {}
     return {"memory_mb": after / 1e6, **per_junction}
+
+
+def _memory_bytes(system: System) -> int:
+    return sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR)) + used_bytes()
 
 
 def _predict_all(client: httpx.Client, network: Network) -> float:
@@ -272,14 +272,14 @@ _STATE_COLUMNS = [
     Column("p99 ms", "p99_ms", ONE.name, 2),
     Column("replica, MB", "replica_mb"),
     Column("state actor, MB", "actor_mb"),
-    Column("first step after the kill, s", "held_s", digits=2),
-    Column("first new state, s", "new_s", digits=2),
+    Column("table, MB", "table_mb"),
+    Column("first step after the kill, s", "back_s", digits=2),
 ]
 _JUNCTION_COLUMNS = [
     Column("deploy, s", "deploy_s", digits=1),
     Column("one round over HTTP, ms", "round_ms", "round", 1),
     Column("predictions/s", "per_s", "round", versus_first=True),
-    Column("replica and state actor, MB", "memory_mb"),
+    Column("replica, state actor and table, MB", "memory_mb"),
     Column("kB for each junction", "junction_kb", digits=1),
 ]
 _RECORD_COLUMNS = [
@@ -296,11 +296,12 @@ def draw(results: Results) -> Figure:
     sizes = [int(each.split()[0].replace(",", "")) for each in subjects]
     panels: dict[str, dict[str, tuple[str, str]]] = {
         "latency of one request, ms": {"p50": ("p50_ms", ONE.name), "p99": ("p99_ms", ONE.name)},
-        "memory, MB": {"replica": ("replica_mb", ""), "state actor": ("actor_mb", "")},
-        "seconds after kill -9 of the state actor": {
-            "a step of a state that is held": ("held_s", ""),
-            "a new state": ("new_s", ""),
+        "memory, MB": {
+            "replica": ("replica_mb", ""),
+            "state actor": ("actor_mb", ""),
+            "table": ("table_mb", ""),
         },
+        "seconds after kill -9 of both": {"first step": ("back_s", "")},
     }
     for axes, (title, lines) in zip(
         figure.subplots(1, 3, sharex=True), panels.items(), strict=True

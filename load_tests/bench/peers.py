@@ -189,10 +189,10 @@ CONTENDERS = {
         " step; every guarantee about hidden states is on",
         _greenwave(),
     ),
-    "sync": Contender(
-        "Greenwave, sync",
-        "the same with `durability: actor`: the state is committed before the response",
-        _greenwave(durability="actor"),
+    "durable": Contender(
+        "Greenwave, durable",
+        "the same with `durability: durable`: the state is in SQLite before the response",
+        _greenwave(durability="durable"),
     ),
     "fastapi": Contender(
         "FastAPI, PyTorch",
@@ -294,7 +294,7 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
         measure_into(results, target, BUSY, options.seconds)
         if contender.name == GREENWAVE:
             targets = _at_once_targets(server, contender.name, AT_ONCE)
-            measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # claims the states of all runs
+            measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # makes the states of all runs
             batches = targets["512 in binary"]
             measure(batches, SIXTEEN, WARM_UP_S)
             measure_into(results, target, replace(BESIDE, batches=batches.url), options.seconds)

@@ -11,7 +11,6 @@ shadow of every run, or as a canary that this load is not part of.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +46,6 @@ CANARIES = {
 LOADS = (ONE, SIXTEEN)
 REQUESTS = ("predict", "runs=200")
 KINDS = ("HAProxy", "replicas", "state actors")
-EXPORT_S = 15.0  # Ray's processes report their counts every 10 s
 
 THRESHOLDS = [
     *(
@@ -79,12 +77,6 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
                 url = f"{system.url}{_prefix(name)}/predict_action"
                 targets.append(Target(subject, url, REQUESTS, processes, idle=idle))
         take_turns(targets, LOADS, options, results)
-        time.sleep(EXPORT_S)
-        moves = system.moved_states()
-    for part in parts:
-        if part in APPLICATIONS:
-            subject, name, _ = APPLICATIONS[part]
-            results.add(subject, {"moves": moves[name]})
 
 
 def _application(part: str) -> dict[str, Any]:
@@ -110,7 +102,6 @@ def _prefix(name: str) -> str:
 _TABLES = load_tables(
     [load.name for load in LOADS],
     *(Column(f"of it {kind} at 16", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
-    Column("states moved", "moves"),
 )
 BENCHMARK = Benchmark(
     name="replicas",

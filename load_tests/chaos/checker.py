@@ -1,10 +1,10 @@
 """Checks a history from outside: whether one serial order of steps explains what clients saw.
 
-Each request, and each reset, takes effect at one moment between its sending and its end, if at all;
-one whose outcome is unknown may take effect later, for some time. The step number of an answer
-counts the steps since zeros. So of two answers the later one has the higher number, and no number
-is higher than the requests that may have been stepped by then. Whatever any order of the effects
-explains is excused.
+Each step, and each reset, takes effect at one moment between its sending and its end, if at all;
+one whose outcome is unknown may take effect later, for some time. Attempts with one idempotency key
+are one step or one reset. The step number of an answer counts the steps since zeros. So of two
+answers the later one has the higher number, and no number is higher than the requests that may have
+been stepped by then.
 
 With a reference policy, the checker also replays every state: an answer must follow from a state
 that the requests before it may have left, also where a request of unknown outcome made a step.
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from load_tests.chaos.history import History, Outcome, Prediction, Reset
 
@@ -28,10 +28,12 @@ Reference = Callable[[str, Sequence[float], Any], tuple[int, float, Any]]
 """A policy: from junction, observation and hidden state, or None for zeros, to action, confidence
 and the next hidden state."""
 
+Request = TypeVar("Request", Prediction, Reset)
+
 
 class Harm(Enum):
-    LOST = "lost"  # an answer sent for later does not continue from this one
-    DOUBLED = "doubled"  # more steps than requests, or one step answered twice
+    LOST = "lost"  # another answer does not continue from this one
+    DOUBLED = "doubled"  # more steps than requests, or a request that was stepped twice
     REVIVED = "revived"  # more steps than requests since a reset
     WRONG = "wrong"  # the action or the confidence follows from no state that may have been there
 
@@ -43,14 +45,12 @@ class Finding:
     Attributes:
         against: the answer or the reset that it contradicts; None for the beginning.
         steps: so many steps more than were known before, of one state.
-        seconds: from the answer to the nearest fault, before or after it; infinite without one.
     """
 
     harm: Harm
     answer: Prediction
     against: Prediction | Reset | None = None
     steps: int = 1
-    seconds: float = float("inf")
 
     def __str__(self) -> str:
         key, step = self.answer.key, self.answer.step
@@ -76,20 +76,9 @@ class Verdict:
     def steps(self, harm: Harm) -> int:
         return sum(each.steps for each in self.findings if each.harm is harm)
 
-    @property
-    def lost_s(self) -> float:
-        """The greatest time between the answer to a lost step and the fault; 0 if none is lost."""
-        lost = (each.seconds for each in self.findings if each.harm is Harm.LOST)
-        return max(lost, default=0.0)
 
-
-def check(
-    history: History, faults: Sequence[float] = (), reference: Reference | None = None
-) -> Verdict:
+def check(history: History, reference: Reference | None = None) -> Verdict:
     """Check each hidden state separately.
-
-    Args:
-        faults: the moments at which something was killed, stopped or continued.
 
     Raises:
         ValueError: no prediction was answered, so the history proves nothing.
@@ -98,62 +87,72 @@ def check(
         raise ValueError("The history has no answered prediction, so it proves nothing.")
     resets = defaultdict(list)
     for reset in history.resets:
-        resets[reset.run].append(reset)
+        if reset.outcome is not Outcome.REFUSED:
+            resets[reset.run].append(reset)
     findings: list[Finding] = []
     for key, asked in history.by_key():
-        findings += _Lineage(asked, resets[key.run], faults).findings()
+        findings += _made_anew(asked)
+        findings += _Lineage(once_each(asked), once_each(resets[key.run])).findings()
         if reference:
             findings += _wrong(asked, reference)
     return Verdict(tuple(findings))
 
 
+def once_each(attempts: Iterable[Request]) -> list[Request]:
+    """Return each request once: attempts with one key have one effect, before the first answer."""
+    by_request: dict[str | None, list[Request]] = defaultdict(list)
+    for each in attempts:
+        by_request[each.request].append(each)
+    requests = by_request.pop(None, [])
+    for same in by_request.values():
+        answered = [each for each in same if each.outcome is Outcome.ANSWERED]
+        unknown = [each for each in same if each.outcome is Outcome.UNKNOWN]
+        if answered:
+            one = min(answered, key=lambda each: each.done)
+        else:
+            one = max(unknown or same, key=lambda each: each.done)
+        requests.append(replace(one, sent=min(each.sent for each in same)))
+    return requests
+
+
+def _made_anew(asked: Iterable[Prediction]) -> Iterator[Finding]:
+    """Find answers to a request that differ from its first answer."""
+    first: dict[str, Prediction] = {}
+    for each in sorted(asked, key=lambda each: each.done):
+        if each.request is not None and each.outcome is Outcome.ANSWERED:
+            known = first.setdefault(each.request, each)
+            if (each.step, each.body) != (known.step, known.body):
+                yield Finding(Harm.DOUBLED, each, known)
+
+
 def _wrong(asked: Sequence[Prediction], reference: Reference) -> Iterator[Finding]:
     """Find the answers of one state that follow from no state that may have been there.
 
-    After each step, the states that may be there are those that its answers leave: one, except for
-    steps that were lost and made again. For a step without an answer, they are those that any
-    request of unknown outcome leaves.
+    After a step without an answer, the states that may be there are those that any request of
+    unknown outcome leaves.
     """
-    steps: dict[int, dict[tuple[float, ...], list[Prediction]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    answers: dict[int, list[Prediction]] = defaultdict(list)
     for each in asked:
         if each.outcome is Outcome.ANSWERED:
-            steps[each.step][each.observation].append(each)
+            answers[each.step].append(each)
     unknown = {each.observation for each in asked if each.outcome is Outcome.UNKNOWN}
-    junction = asked[0].key.junction
-
-    def apply(observations: Iterable[tuple[float, ...]], states: Sequence[Any]) -> list[Any]:
-        return [reference(junction, each, state)[2] for state in states for each in observations]
-
-    before_last: list[Any] = []
-    possible: list[Any] = [None]
-    for step in range(1, max(steps, default=0) + 1):
-        after = [] if step in steps else apply(unknown, possible)
-        for answers in steps[step].values() if step in steps else ():
-            follows, wrong = _follow(answers, possible, reference)
-            if wrong:  # the step before may be a lost one without an answer
-                unseen = apply(unknown, before_last)
-                more, wrong = _follow(wrong, unseen, reference)
-                follows += more
-            yield from (Finding(Harm.WRONG, each) for each in wrong)
-            after += follows
-        possible, before_last = after, possible
-
-
-def _follow(
-    answers: Iterable[Prediction], states: Iterable[Any], reference: Reference
-) -> tuple[list[Any], list[Prediction]]:
-    """Return the states after answers to one observation, and the answers that do not follow."""
-    after, wrong = [], list(answers)
-    for state in states:
-        first = next(iter(answers))
-        action, confidence, new = reference(first.key.junction, first.observation, state)
-        following = [each for each in answers if _agrees(each, action, confidence)]
-        if following:
-            after.append(new)
-            wrong = [each for each in wrong if each not in following]
-    return after, wrong
+    junction, possible = asked[0].key.junction, list[Any]([None])
+    for step in range(1, max(answers, default=0) + 1):
+        given = answers.get(step, [])
+        after, right = list[Any](), list[Prediction]()
+        for observation in {each.observation for each in given} or unknown:
+            for state in possible:
+                action, confidence, new = reference(junction, observation, state)
+                follow = [
+                    each
+                    for each in given
+                    if each.observation == observation and _agrees(each, action, confidence)
+                ]
+                right += follow
+                if follow or not given:
+                    after.append(new)
+        yield from (Finding(Harm.WRONG, each) for each in given if each not in right)
+        possible = after
 
 
 def _agrees(answer: Prediction, action: int, confidence: float) -> bool:
@@ -161,106 +160,46 @@ def _agrees(answer: Prediction, action: int, confidence: float) -> bool:
     return is_close and (answer.action == action or abs(confidence - 0.5) < TOLERANCE)
 
 
-def steps_of(asked: Iterable[Prediction]) -> list[Prediction]:
-    """Return one prediction for each step that was made, or may have been, for one hidden state.
-
-    Attempts with one idempotency key are one step, made before the first answer to any of them.
-    Answers that differ are separate steps: the later one was made anew.
-    """
-    attempts: dict[str, list[Prediction]] = defaultdict(list)
-    steps = []
-    for each in asked:
-        if each.request is None:
-            steps.append(each)
-        else:
-            attempts[each.request].append(each)
-    return [*steps, *chain.from_iterable(map(_steps_of_request, attempts.values()))]
-
-
-def _steps_of_request(attempts: list[Prediction]) -> Iterator[Prediction]:
-    first = min(attempts, key=lambda each: each.sent)
-    answers: dict[tuple[int, bytes], list[Prediction]] = defaultdict(list)
-    for each in sorted(attempts, key=lambda each: each.done):
-        if each.outcome is Outcome.ANSWERED:
-            answers[each.step, each.body].append(each)
-    for number, same in enumerate(answers.values()):
-        since = min(each.sent for each in same) if number else first.sent
-        yield replace(same[0], sent=since)
-    if not answers:
-        unknown = [each for each in attempts if each.outcome is Outcome.UNKNOWN]
-        last = max(unknown or attempts, key=lambda each: each.done)
-        yield replace(last, sent=first.sent)
-
-
 class _Lineage:
-    """The history of one hidden state."""
+    """The history of one hidden state: requests, each once."""
 
-    def __init__(
-        self, attempts: Sequence[Prediction], resets: Sequence[Reset], faults: Sequence[float]
-    ) -> None:
-        asked = steps_of(attempts)
+    def __init__(self, asked: Sequence[Prediction], resets: Sequence[Reset]) -> None:
         answers = (each for each in asked if each.outcome is Outcome.ANSWERED)
         self._answers = sorted(answers, key=lambda each: each.sent)
         self._resets = resets
-        self._faults = faults
         steps = [each for each in asked if each.outcome is not Outcome.REFUSED]
         self._sent = sorted(each.sent for each in steps)
         self._over = sorted(each.over for each in steps)
 
     def findings(self) -> Iterator[Finding]:
-        forgotten = list(self._forgotten())
-        yield from forgotten
-        yield from self._made_anew({each.answer for each in forgotten})
+        yield from self._lost()
         yield from self._surplus()
 
-    def _forgotten(self) -> Iterator[Finding]:
-        """Find answers that a later one does not continue from, and pairs with the same number."""
+    def _lost(self) -> Iterator[Finding]:
+        """Find answers that another one does not continue from, unless a reset explains both."""
         sent = [each.sent for each in self._answers]
+        of_step: dict[int, list[Prediction]] = defaultdict(list)
+        for answer in self._answers:
+            of_step[answer.step].append(answer)
         for answer in self._answers:
             horizon = self._horizon(answer)
-            overlapping = bisect_left(sent, answer.done)
-            until = bisect_right(sent, horizon)
-            later = (each for each in self._answers[overlapping:until] if each.done <= horizon)
-            if witness := next((each for each in later if each.step <= answer.step), None):
-                yield self._lost(answer, witness, [answer])
-            elif twin := self._twin(answer, self._answers[:overlapping]):
-                between = any(answer.sent < fault < twin.done for fault in self._faults)
-                if between:  # one of the two is lost, and it is not known which
-                    yield self._lost(answer, twin, [answer, twin])
-                else:
-                    yield Finding(Harm.DOUBLED, answer, twin)
-
-    def _twin(self, answer: Prediction, earlier_sent: Sequence[Prediction]) -> Prediction | None:
-        """Return a later answer with the same number, unless a reset explains both."""
-        for other in earlier_sent:
-            if (
-                other.step == answer.step
-                and (other.done, other.sent) > (answer.done, answer.sent)
-                and other.done <= self._horizon(answer)
-                and answer.done <= self._horizon(other)
-            ):
-                return other
-        return None
-
-    def _lost(
-        self, answer: Prediction, witness: Prediction, suspects: Sequence[Prediction]
-    ) -> Finding:
-        times = [abs(each.done - fault) for fault in self._faults for each in suspects]
-        return Finding(Harm.LOST, answer, witness, seconds=min(times, default=float("inf")))
+            later = self._answers[bisect_left(sent, answer.done) : bisect_right(sent, horizon)]
+            fallen = (each for each in later if each.step <= answer.step)
+            twins = (
+                each
+                for each in of_step[answer.step]
+                if (each.done, each.sent) > (answer.done, answer.sent)
+                and answer.done <= self._horizon(each)
+            )
+            for other in chain(fallen, twins):
+                if other.done <= horizon:
+                    yield Finding(Harm.LOST, answer, other)
+                    break
 
     def _horizon(self, answer: Prediction) -> float:
         """Return until when no reset can have cleared the step of the answer."""
         ahead = (each.sent for each in self._resets if each.over > answer.sent)
         return min(ahead, default=float("inf"))
-
-    def _made_anew(self, forgotten: Container[Prediction]) -> Iterator[Finding]:
-        """Find requests that were stepped again although their first step was not lost."""
-        stayed: dict[str, Prediction] = {}
-        for answer in self._answers:
-            if answer.request in stayed:
-                yield Finding(Harm.DOUBLED, answer, stayed[answer.request])
-            elif answer.request is not None and answer not in forgotten:
-                stayed[answer.request] = answer
 
     def _surplus(self) -> Iterator[Finding]:
         """Find answers whose number is higher than the requests allow.
@@ -269,7 +208,9 @@ class _Lineage:
         before the answer came and were not over before the known request was sent. So the known
         number that is lowest, less the requests that were over by then, allows the fewest steps.
         """
-        known: list[Prediction | Reset] = [each for each in self._resets if each.confirmed]
+        known: list[Prediction | Reset] = [
+            each for each in self._resets if each.outcome is Outcome.ANSWERED
+        ]
         known += self._answers
         known.sort(key=lambda each: each.done, reverse=True)
         lowest = _Known(0)

@@ -87,13 +87,17 @@ class Client:
                 return asked
             await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
-    async def reset(self, run: str) -> bool:
+    async def reset(self, run: str, request: str | None = None) -> bool:
         """Ask for a reset; return whether it is known to have happened."""
         sent = time.monotonic()
-        answer = await self._post("/reset_hidden", run, None, {})
-        confirmed = answer.outcome is Outcome.ANSWERED
-        self._history.resets.append(Reset(run, sent, time.monotonic(), confirmed))
-        return confirmed
+        headers = {KEY_HEADER: request} if request else {}
+        outcome = (await self._post("/reset_hidden", run, None, headers)).outcome
+        self._history.resets.append(Reset(run, sent, time.monotonic(), outcome, request))
+        return outcome is Outcome.ANSWERED
+
+    async def reset_until_done(self, run: str, request: str) -> None:
+        while not await self.reset(run, request):
+            await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
     async def _post(self, path: str, run: str, body: object, headers: dict[str, str]) -> _Answer:
         headers = {RUN_HEADER: run, **headers}
@@ -135,6 +139,10 @@ class Load(Protocol):
     """Requests for some hidden states."""
 
     @property
+    def busy(self) -> Sequence[str]:
+        """Runs that are stepped all the time."""
+
+    @property
     def keys(self) -> Sequence[Key]:
         """All states, for which one more step is requested at the end."""
 
@@ -156,12 +164,12 @@ class MixedLoad:
         self._still = _keys(f"{run}.still", 5)
         self._cleared = _keys(f"{run}.cleared", 2)
         self.keys = [*self._busy, *self._contended, *self._reset, *self._still, *self._cleared]
+        self.busy = [keys[0].run for keys in (self._busy, self._contended, self._reset)]
 
     async def prepare(self, client: Client) -> None:
         for key in (*self._still, *self._cleared) * 3:
             await client.predict_until_answered(key)
-        while not await client.reset(self._cleared[0].run):
-            pass
+        await client.reset_until_done(self._cleared[0].run, "0")
 
     def tasks(self, connect: Connect, stop: asyncio.Event) -> Iterator[Task]:
         for number in range(CONNECTIONS):
@@ -177,16 +185,19 @@ class MixedLoad:
             await asyncio.sleep(PAUSE_AFTER_FAILURE_S if failed else PAUSE_S)
 
     async def _keep_resetting(self, client: Client, stop: asyncio.Event) -> None:
+        run, n_resets = self._reset[0].run, 0
         while not stop.is_set():
-            await client.reset(self._reset[0].run)
+            n_resets += 1
+            await client.reset_until_done(run, f"{n_resets}")
             await asyncio.sleep(RESET_PERIOD_S)
+            await client.reset(run, f"{n_resets}")  # which must not clear the steps since then
 
 
 class RepeatedLoad:
     """Requests with idempotency keys, repeated until they are answered, and some of them once more,
     at the same time or afterwards.
 
-    A state remembers its newest 16 keys. So each client has its own states, and few requests for
+    A state remembers its newest 64 keys. So each client has its own states, and few requests for
     one of them in progress.
     """
 
@@ -196,6 +207,7 @@ class RepeatedLoad:
     def __init__(self, run: str) -> None:
         self._own = [_keys(f"{run}.{number}", 5) for number in range(CONNECTIONS)]
         self.keys = [key for own in self._own for key in own]
+        self.busy = [own[0].run for own in self._own]
 
     async def prepare(self, client: Client) -> None:
         pass

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LINGER_S = 10.0
-"""Time after which an abandoned request has no effect: a paused process that continues may still
-serve what was sent to it, and a request waits for its state for some seconds."""
+"""Time after which an abandoned request has no effect: a stopped process that continues may still
+serve what was sent to it."""
 
 
 class Key(NamedTuple):
@@ -59,17 +59,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Reset:
-    """One reset of a run; without ``confirmed``, it may have happened or not."""
+    """One attempt at a reset of a run; ``request`` is the same for every attempt at one reset."""
 
     run: str
     sent: float
     done: float
-    confirmed: bool = True
+    outcome: Outcome = Outcome.ANSWERED
+    request: str | None = None
 
     @property
     def over(self) -> float:
-        """When the reset can no longer take effect."""
-        return self.done if self.confirmed else self.done + LINGER_S
+        """When the attempt can no longer take effect."""
+        return self.done + LINGER_S if self.outcome is Outcome.UNKNOWN else self.done
 
 
 @dataclass
@@ -97,7 +98,7 @@ class History:
             by_key.setdefault(each.key, []).append(each)
         yield from by_key.items()
 
-    def away_s(self) -> float:
-        """Return the longest time without an answer to any client."""
-        times = sorted(each.done for each in self.answers)
+    def away_s(self, run: str | None = None) -> float:
+        """Return the longest time without an answer to any client, or without one for a run."""
+        times = sorted(each.done for each in self.answers if run in (None, each.key.run))
         return max((b - a for a, b in pairwise(times)), default=0.0)

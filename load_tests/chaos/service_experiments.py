@@ -72,7 +72,7 @@ class ServiceResult:
         bounds = {name: fault.exceptions.get(name, fault.max_away_s) for name in self.away_s}
         late = {n: s for n, s in self.away_s.items() if s > bounds[n] + slack_s}
         found = [f"{n} was away for {s:.1f} s, not {bounds[n]:.0f}" for n, s in late.items()]
-        if self.lost and not fault.may_lose:
+        if self.lost:
             found.append(f"{self.lost} answered steps are lost, doubled or revived")
         if self.missing:
             found.append(f"{self.missing} acknowledged records are missing")
@@ -114,7 +114,7 @@ async def run_experiment(
     services = sorted({each.service for each in record.seen})
     lost = 0
     if record.history.count(Outcome.ANSWERED):
-        verdict = check(record.history, [moment])
+        verdict = check(record.history)
         lost = sum(verdict.steps(harm) for harm in Harm)
     return ServiceResult(
         fault,

@@ -23,7 +23,6 @@ KILL_S, FRONT_S, RAY_S = 2.0, 1.0, 30.0
 START_S = 6.0  # of a replica without another one in its place
 STORE_DOWN_S = 5.0
 RECORDS = ("loans", "cards")
-_DURABLE = {"durability": "store"}
 
 Inject = Callable[[SystemUnderTest], None]
 
@@ -37,7 +36,6 @@ class ServiceFault:
         config: that the system serves beforehand.
         max_away_s: the longest time without an answer of a service.
         exceptions: the same for single services.
-        may_lose: whether answered steps of hidden states may be lost, in default mode.
         may_break: whether connections of clients may break.
         flawless: whether every request must be answered by its service itself.
     """
@@ -48,21 +46,20 @@ class ServiceFault:
     config: Callable[[], Config] = shipped_config
     max_away_s: float = KILL_S
     exceptions: dict[str, float] = field(default_factory=dict)
-    may_lose: bool = False
     may_break: bool = False
     flawless: bool = False
 
 
 def _kill(title: str) -> Inject:
-    return lambda sut: kill(sut, sut.processes(title)[:1])
+    return lambda sut: kill(sut.processes(title)[:1])
 
 
 def _kill_replica(application: str) -> Inject:
-    return lambda sut: kill(sut, sut.replicas(application)[:1])
+    return lambda sut: kill(sut.replicas(application)[:1])
 
 
 def _kill_all_of_ray(sut: SystemUnderTest) -> None:
-    kill(sut, sut.instance.processes(Role.RAY))
+    kill(sut.instance.processes(Role.RAY))
 
 
 def _new_version_of(file: Path) -> Inject:
@@ -150,18 +147,21 @@ def _expect_refusal(sut: SystemUnderTest, config: Config) -> None:
 
 KILLS = (
     ServiceFault("nothing", "nothing happens", lambda sut: None),
-    ServiceFault(
-        "inference", "one of two inference replicas", _kill_replica("inference"), may_lose=True
-    ),
+    ServiceFault("inference", "one of two inference replicas", _kill_replica("inference")),
     ServiceFault(
         "only-inference",
         "the only inference replica",
         _kill_replica("inference"),
         partial(shipped_config_but, "inference", deployment={"num_replicas": 1}),
         START_S,
-        may_lose=True,
     ),
     ServiceFault("states", "the state actor", _kill("ray::StateActor")),
+    ServiceFault(
+        "all-inference",
+        "both inference replicas and the state actor at once",
+        lambda sut: kill([*sut.replicas("inference"), *sut.processes("ray::StateActor")]),
+        max_away_s=START_S,
+    ),
     ServiceFault("gateway", "one of two gateway replicas", _kill_replica("gateway")),
     ServiceFault("records", "one of two replicas of the loans", _kill_replica("loans")),
     ServiceFault("density", "one of two replicas of a forecast", _kill_replica("density")),
@@ -176,22 +176,13 @@ KILLS = (
     ServiceFault("controller", "Serve's controller", _kill("ray::ServeController")),
     ServiceFault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
     ServiceFault("supervisor", "the supervisor of Ray and the edge", _kill("supervisord")),
-    ServiceFault(
-        "raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S, may_lose=True
-    ),
-    ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S, may_lose=True),
-    ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S, may_lose=True),
-    ServiceFault(
-        "ray-durable",
-        "all of Ray, with each step in Redis",
-        _kill_all_of_ray,
-        partial(shipped_config_but, "inference", args=_DURABLE),
-        RAY_S,
-    ),
+    ServiceFault("raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S),
+    ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S),
+    ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S),
     ServiceFault(
         "store",
         f"Redis, for {STORE_DOWN_S:.0f} s",
-        partial(stop_store, seconds=STORE_DOWN_S),
+        lambda sut: stop_store(sut.redis, STORE_DOWN_S),
         exceptions=dict.fromkeys(RECORDS, STORE_DOWN_S + KILL_S),
     ),
 )

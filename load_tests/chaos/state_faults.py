@@ -1,4 +1,4 @@
-"""Faults that concern hidden states, and which steps each of them may cost."""
+"""Faults that concern hidden states, and for how long each of them may keep a run waiting."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import psutil
 
-from deployments.stateful.options import Durability
-from load_tests.chaos.injectors import kill, kill_and_wait, note, pause, stop_store
+from deployments.stateful.options import StateOptions
+from load_tests.chaos.injectors import kill, kill_and_wait, pause, stop_store
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application
 from load_tests.harness.waiting import wait_until
@@ -20,11 +20,7 @@ PAUSE_S = 5.0
 DEPLOY_S = 120.0
 BACK_S = 60.0
 
-MODES: dict[str, dict[str, Any]] = {each: {"durability": each} for each in get_args(Durability)}
-"""The arguments of the application by its durability."""
-
-UNCOMMITTED: Mapping[str, float] = {"memory": 0.01, "store_async": 0.01}
-UNSAVED: Mapping[str, float] = {"memory": 1.1, "actor": 1.1, "store_async": 0.01}
+MODES: tuple[str, ...] = get_args(StateOptions.model_fields["durability"].annotation)
 
 
 @dataclass
@@ -33,14 +29,12 @@ class ApplicationUnderTest:
 
     Attributes:
         redis: the system's store, where faults may concern it.
-        moments: of the faults.
     """
 
     system: System
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     redis: RedisServer | None = None
-    moments: list[float] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -79,6 +73,9 @@ class ApplicationUnderTest:
         """Return the state actors of every application, of which only this one's are busy."""
         return self.system.state_actors()
 
+    def processes(self) -> list[psutil.Process]:
+        return [*self.replicas(), *self.state_actors()]
+
     def controllers(self) -> list[psutil.Process]:
         return self.system.processes("ray::ServeController")
 
@@ -89,31 +86,30 @@ class StateFault:
 
     Attributes:
         inject: returns when the system is as before.
+        max_away_s: longest time without an answer for a run.
         replicas: of the application beforehand.
-        may_cost: by mode, how long before the fault a lost step may have been answered, in seconds;
-            in a mode that is not named, no step may be lost.
     """
 
     name: str
     about: str
     inject: Callable[[ApplicationUnderTest], object]
+    max_away_s: float = 1.0
     replicas: int = 2
-    may_cost: Mapping[str, float] = field(default_factory=dict)
 
 
-def _kill_replica_and_actors(app: ApplicationUnderTest) -> None:
-    replicas = app.replicas()
-    kill(app, [replicas[0], *app.state_actors()])
-    wait_until(lambda: len(app.replicas()) == len(replicas), BACK_S, "as many replicas as before")
+def _pause(app: ApplicationUnderTest, processes: Sequence[psutil.Process]) -> None:
+    n_before = len(app.processes())
+    pause(processes, PAUSE_S)
+    wait_until(lambda: len(app.processes()) == n_before, BACK_S, "as many processes as before")
 
 
 def _kill_one_by_one(app: ApplicationUnderTest) -> None:
     replicas = app.replicas()
-    kill(app, replicas[:1])
+    kill(replicas[:1])
     time.sleep(2)
-    kill_and_wait(app, app.state_actors)
+    kill_and_wait(app.state_actors)
     time.sleep(2)
-    kill(app, replicas[1:])
+    kill(replicas[1:])
     wait_until(lambda: len(app.replicas()) == len(replicas), BACK_S, "as many replicas as before")
 
 
@@ -122,86 +118,83 @@ def _deploy_in_turn(
 ) -> Callable[[ApplicationUnderTest], None]:
     def inject(app: ApplicationUnderTest) -> None:
         for change in changes:
-            note(app)
             app.deploy(**{"replicas": 2, **change})
 
     return inject
 
 
 def _restart_ray(app: ApplicationUnderTest) -> None:
-    note(app)
     app.system.kill_everything()
-    note(app)
     app.system.instance.stop()
     app.system.instance.start()
     app.system.deploy()
 
+
+REPLICA_S, START_S, RAY_S = 2.0, 10.0, 60.0
 
 _ALL: Sequence[StateFault] = (
     StateFault("none", "nothing happens", lambda app: None),
     StateFault(
         "replica",
         "kill -9 of one of two replicas",
-        lambda app: kill_and_wait(app, app.replicas, 1),
-        may_cost=UNCOMMITTED,
+        lambda app: kill_and_wait(app.replicas, 1),
+        REPLICA_S,
     ),
     StateFault(
         "only-replica",
         "kill -9 of the only replica",
-        lambda app: kill_and_wait(app, app.replicas, 1),
-        1,
-        UNCOMMITTED,
+        lambda app: kill_and_wait(app.replicas, 1),
+        START_S,
+        replicas=1,
     ),
+    StateFault("actor", "kill -9 of the state actors", lambda app: kill_and_wait(app.state_actors)),
     StateFault(
-        "actor", "kill -9 of the state actors", lambda app: kill_and_wait(app, app.state_actors)
-    ),
-    StateFault(
-        "replica+actor",
-        "kill -9 of one of two replicas and of the state actors at once",
-        _kill_replica_and_actors,
-        may_cost=UNSAVED,
+        "application",
+        "kill -9 of both replicas and of the state actors at once",
+        lambda app: kill_and_wait(app.processes),
+        START_S,
     ),
     StateFault(
         "one-by-one",
         "kill -9 of a replica, of the state actors, of the other replica, seconds apart",
         _kill_one_by_one,
-        may_cost=UNCOMMITTED,
+        START_S,
     ),
     StateFault(
         "replica-pause",
         f"SIGSTOP of one of two replicas for {PAUSE_S:.0f} s",
-        lambda app: pause(app, app.replicas()[:1], PAUSE_S),
-        may_cost=UNCOMMITTED,
+        lambda app: _pause(app, app.replicas()[:1]),
+        3.0,
     ),
     StateFault(
         "actor-pause",
         f"SIGSTOP of the state actors for {PAUSE_S:.0f} s",
-        lambda app: pause(app, app.state_actors(), PAUSE_S),
+        lambda app: _pause(app, app.state_actors()),
+        1.5,
     ),
     StateFault(
         "controller",
         "kill -9 of Serve's controller",
-        lambda app: kill_and_wait(app, app.controllers),
+        lambda app: kill_and_wait(app.controllers),
     ),
     StateFault(
-        "store", "kill -9 of the store, which is back after 1 s", lambda app: stop_store(app, 1.0)
+        "store",
+        "kill -9 of the store, which is back after 1 s",
+        lambda app: stop_store(app.redis, 1.0),
     ),
     StateFault(
         "scale",
         "from 1 replica to 3 and back",
         _deploy_in_turn({"replicas": 3}, {"replicas": 1}),
-        1,
+        REPLICA_S,
+        replicas=1,
     ),
     StateFault(
         "rollout",
         "another code version on 2 replicas, and back",
         _deploy_in_turn({"run_ttl_s": 3599}, {"run_ttl_s": 3600}),
+        REPLICA_S,
     ),
-    StateFault(
-        "reshard",
-        "from 1 state actor to 2 and back, by a redeploy",
-        _deploy_in_turn({"shards": 2}, {"shards": 1}),
-    ),
-    StateFault("ray", "kill -9 of all of Ray, which is started again", _restart_ray, 2, UNSAVED),
+    StateFault("ray", "kill -9 of all of Ray, which is started again", _restart_ray, RAY_S),
 )
 FAULTS = {fault.name: fault for fault in _ALL}

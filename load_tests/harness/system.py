@@ -9,7 +9,6 @@ import signal
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Any
 
 import httpx
 import psutil
-from prometheus_client.parser import text_string_to_metric_families
 
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
+from load_tests.harness.states_folder import states_folder
 from load_tests.harness.waiting import wait_until
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
@@ -123,20 +122,6 @@ class System:
     def state_actors(self) -> list[psutil.Process]:
         return self.processes("ray::StateActor")
 
-    def moved_states(self) -> Counter[str]:
-        """Return how many hidden states the replicas of each application have given to others.
-
-        Ray exports it ten seconds late at most.
-        """
-        url = f"http://127.0.0.1:{self.instance.ports.metrics}/metrics"
-        page = httpx.get(url, timeout=10).raise_for_status().text
-        moves: Counter[str] = Counter()
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                if sample.name.endswith("inference_recalls_total"):
-                    moves[sample.labels["application"]] += int(sample.value)
-        return moves
-
     def kill(self, process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
 
@@ -188,14 +173,15 @@ def running_system(
     ports = ports if edge else ports.without_edge()
     env = {"PYTHONPATH": str(ROOT)} | env
     instance = Instance(temp_dir / "data", ports, temp_dir=temp_dir, env=env)
-    try:
-        instance.start()
-        system = System(instance, config=config or shipped_config())
-        system.deploy(*applications)
-        if edge:
-            system.edge = Edge(instance, EdgePorts.from_base(base))
-            start_edge(system.edge)
-        yield system
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
+    with states_folder():
+        try:
+            instance.start()
+            system = System(instance, config=config or shipped_config())
+            system.deploy(*applications)
+            if edge:
+                system.edge = Edge(instance, EdgePorts.from_base(base))
+                start_edge(system.edge)
+            yield system
+        finally:
+            instance.stop()
+            shutil.rmtree(temp_dir, ignore_errors=True)

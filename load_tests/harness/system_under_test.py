@@ -20,6 +20,7 @@ import yaml
 
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
+from load_tests.harness.states_folder import states_folder
 from load_tests.harness.system import System, free_port_base
 from load_tests.harness.waiting import wait_until
 from serve_app.errors import PACKAGES
@@ -49,7 +50,6 @@ class SystemUnderTest:
         env: environment variables of every command.
         served: the configs that were deployed, the current one last.
         said: what the commands wrote.
-        moments: at which faults were injected.
     """
 
     system: System
@@ -60,7 +60,6 @@ class SystemUnderTest:
     env: dict[str, str]
     served: list[Config] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    moments: list[float] = field(default_factory=list)
 
     @property
     def instance(self) -> Instance:
@@ -209,20 +208,21 @@ def system_under_test(
     instance = Instance(data_dir, Ports.from_base(base))
     edge = Edge(instance, EdgePorts.from_base(base))
     sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
-    try:
-        for name in (*PACKAGES, "configs"):
-            shutil.copytree(ROOT / name, code / name)
-        redis.start()
-        sut.deploy(shipped_config(), "up")
-        sut.prepare(shipped_config())
-        yield sut
-    finally:
-        with contextlib.suppress(subprocess.TimeoutExpired, FaultInjectionError):
-            sut.run("down")
-        instance.stop()
-        redis.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-        instance.remove_runtime_files()
+    with states_folder():
+        try:
+            for name in (*PACKAGES, "configs"):
+                shutil.copytree(ROOT / name, code / name)
+            redis.start()
+            sut.deploy(shipped_config(), "up")
+            sut.prepare(shipped_config())
+            yield sut
+        finally:
+            with contextlib.suppress(subprocess.TimeoutExpired, FaultInjectionError):
+                sut.run("down")
+            instance.stop()
+            redis.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+            instance.remove_runtime_files()
 
 
 def _command_line(process: psutil.Process) -> list[str]:

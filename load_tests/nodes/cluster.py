@@ -108,7 +108,10 @@ class Cluster:
             kind, _, rest = actor["class_name"].partition(":")
             if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "StateActor"):
                 continue
-            name = rest.partition(":")[0] or actor["name"].split(":")[1] + SHARDS
+            if kind == "StateActor":
+                name = actor["name"].removeprefix("hidden_states:").rpartition("/")[0] + SHARDS
+            else:
+                name = rest.partition(":")[0]
             if actor["node_id"] in numbers:
                 places.setdefault(name, []).append(numbers[actor["node_id"]])
         return {name: sorted(found) for name, found in sorted(places.items())}
@@ -153,7 +156,7 @@ def open_cluster(n_workers: int, **env: str) -> Iterator[Cluster]:
     """
     network = Network()
     folder = Path(tempfile.mkdtemp(prefix=f"{network.name}-", dir="/tmp"))
-    redis = RedisServer(folder / "redis", host=network.gateway)
+    redis = RedisServer(folder / "redis", host=network.store)
     try:
         redis.start()
         cluster = Cluster(network, folder, redis, _environment(folder, redis) | env)

@@ -45,7 +45,7 @@ def why_not() -> str | None:
 
 
 class Network:
-    """A bridge with an address of the host, and hosts numbered from 1 on it."""
+    """A bridge with two addresses of this machine, one for the store, and hosts numbered from 1."""
 
     def __init__(self) -> None:
         if reason := why_not():
@@ -54,8 +54,10 @@ class Network:
         self.name = f"{_PREFIX}{os.getpid()}{next(_LETTERS)}"
         self._subnet = _free_subnet()
         self.gateway = f"{self._subnet}.254"
+        self.store = f"{self._subnet}.253"
         run("ip", "link", "add", self.name, "type", "bridge")
-        run("ip", "addr", "add", f"{self.gateway}/24", "dev", self.name)
+        for address in (self.gateway, self.store):
+            run("ip", "addr", "add", f"{address}/24", "dev", self.name)
         run("ip", "link", "set", self.name, "up")
 
     def address(self, number: int) -> str:
@@ -86,13 +88,23 @@ class Network:
     def cut(self, number: int, others: Sequence[int]) -> Iterator[None]:
         """Drop all packets between a host and others meanwhile."""
         routes = [(number, other) for other in others] + [(other, number) for other in others]
-        for at, to in routes:
-            run("ip", "-n", self.namespace(at), "route", "add", "blackhole", self.address(to))
+        with contextlib.ExitStack() as stack:
+            for at, to in routes:
+                stack.enter_context(self._dropped(at, self.address(to)))
+            yield
+
+    def cut_from_store(self, number: int) -> contextlib.AbstractContextManager[None]:
+        """Drop all packets from a host to the store meanwhile."""
+        return self._dropped(number, self.store)
+
+    @contextlib.contextmanager
+    def _dropped(self, number: int, address: str) -> Iterator[None]:
+        inside = ("ip", "-n", self.namespace(number), "route")
+        run(*inside, "add", "blackhole", address)
         try:
             yield
         finally:
-            for at, to in routes:
-                run("ip", "-n", self.namespace(at), "route", "del", "blackhole", self.address(to))
+            run(*inside, "del", "blackhole", address)
 
     def remove(self) -> None:
         _remove(self.name)

@@ -24,6 +24,7 @@ DASHBOARD_PORT = 8265
 HTTP_PORT = 8000
 START_S = 90.0
 _SHARED_FOLDERS = ("/tmp/ray", "/tmp/haproxy-serve")  # each machine has its own
+_OWN_MEMORY = "mount -t tmpfs tmpfs /dev/shm"  # which ends with the machine
 _OWN_PROCESSES = (
     "unshare",
     "--pid",
@@ -80,7 +81,7 @@ class Node:
             for theirs, mine in zip(_SHARED_FOLDERS, own, strict=True)
         ]
         in_namespace = ("ip", "netns", "exec", self.network.namespace(self.number))
-        script = " && ".join([*mounts, "exec " + shlex.join(self._command())])
+        script = " && ".join([*mounts, _OWN_MEMORY, "exec " + shlex.join(self._command())])
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*in_namespace, *_OWN_PROCESSES, "sh", "-c", script],

@@ -7,12 +7,12 @@ import contextlib
 import itertools
 import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import httpx
 
-from deployments.inference.options import InferenceOptions
+from deployments.stateful.shards import shard_of
 from load_tests.chaos.checker import Harm, Verdict, check
 from load_tests.chaos.history import Key
 from load_tests.chaos.requests import (
@@ -28,7 +28,7 @@ from load_tests.chaos.requests import (
 from load_tests.nodes.node import Node
 
 SETTLED_S = 2.0
-LOSS_BOUND_S = InferenceOptions().loss_bound_s
+SHARDS = 2  # of each inference application
 PATHS = {"inference": "", "lossless": "/lossless", "loans": ""}
 """Where the clients of each service find it, behind a node's front."""
 
@@ -41,36 +41,34 @@ class Watch:
 
     Attributes:
         records: by service.
-        moments: of the faults, so close that no step is lost between two.
+        fault: when it began, and when it was over, because its processes end one after the other.
     """
 
     nodes: Collection[Node]
     records: dict[str, Record] = field(default_factory=lambda: {name: Record() for name in PATHS})
-    moments: list[float] = field(default_factory=list)
+    fault: tuple[float, float] = (0.0, 0.0)
     ended: float = 0.0
 
     @contextlib.contextmanager
     def happening(self) -> Iterator[None]:
-        """Record that a fault lasts meanwhile, because its processes end one after the other."""
-        moment = time.monotonic()
+        """Record that a fault lasts meanwhile."""
+        began = time.monotonic()
+        self.fault = began, began
         try:
             yield
         finally:
-            while moment < time.monotonic():
-                self.moments.append(moment)
-                moment += LOSS_BOUND_S
-            self.moments.append(time.monotonic())
+            self.fault = began, time.monotonic()
 
     def away_s(self, service: str, node: Node) -> float:
         """Return the longest time since the first fault without an answer to a node's clients."""
-        return self.records[service].away_s(_name(service, node), self.moments[0], self.ended)
+        return self.records[service].away_s(_name(service, node), self.fault[0], self.ended)
 
     def silent_s(self, service: str) -> float:
         """Return the longest time since the first fault in which a state was not stepped."""
         history = self.records[service].history
-        times: dict[Key, list[float]] = {each.key: [self.moments[0]] for each in history.answers}
+        times: dict[Key, list[float]] = {each.key: [self.fault[0]] for each in history.answers}
         for each in history.answers:
-            if self.moments[0] < each.done < self.ended:
+            if self.fault[0] < each.done < self.ended:
                 times[each.key].append(each.done)
         return max(
             later - earlier
@@ -94,7 +92,13 @@ class Watch:
 
     def verdict(self, service: str) -> Verdict:
         """Check the hidden states of one inference application."""
-        return check(self.records[service].history, self.moments)
+        return check(self.records[service].history)
+
+    def lost_s(self, service: str) -> float:
+        """Return how long before or after the fault a lost step was answered; 0 if none was."""
+        began, over = self.fault
+        lost = (each.answer.done for each in self.verdict(service).findings)
+        return max((max(began - done, done - over) for done in lost), default=0.0)
 
     def missing(self, through: Node) -> list[str]:
         """Return the acknowledged records that cannot be found through a node."""
@@ -108,8 +112,8 @@ class Watch:
             verdict = self.verdict(service)
             harms = ", ".join(f"{verdict.steps(harm)} {harm.value}" for harm in Harm)
             lines.append(
-                f"{service}: {harms}; lost {1e3 * verdict.lost_s:.0f} ms before the fault at most; "
-                f"no state silent for longer than {self.silent_s(service):.1f} s"
+                f"{service}: {harms}, {1e3 * self.lost_s(service):.0f} ms before the fault at most;"
+                f" no state silent for longer than {self.silent_s(service):.1f} s"
             )
         for node, service in itertools.product(self.nodes, PATHS):
             kinds = dict(self.records[service].counts(_name(service, node)))
@@ -121,11 +125,11 @@ class Watch:
 @contextlib.asynccontextmanager
 async def watched(nodes: Collection[Node]) -> AsyncIterator[Watch]:
     """Send requests to the front of each node; the clients of all of them share hidden states."""
-    watch, run = Watch(nodes), uuid.uuid4().hex[:12]
+    watch, runs = Watch(nodes), runs_of_shards(uuid.uuid4().hex[:12])
     async with sending(
         Stream(_name(service, node), node.url + PATHS[service], requests, record)
         for node, (service, record) in itertools.product(nodes, watch.records.items())
-        for requests in [_requests(service, run, record)]
+        for requests in _requests(service, runs, record)
     ):
         await asyncio.sleep(SETTLED_S)
         yield watch
@@ -133,10 +137,18 @@ async def watched(nodes: Collection[Node]) -> AsyncIterator[Watch]:
         watch.ended = time.monotonic()
 
 
-def _requests(service: str, run: str, record: Record) -> Iterator[Request]:
+def runs_of_shards(prefix: str, n: int = 1) -> list[str]:
+    """Return the names of n runs of each shard."""
+    runs: list[list[str]] = [[] for _ in range(SHARDS)]
+    for name in (f"{prefix}.{number}" for number in range(64)):
+        runs[shard_of(name, SHARDS)].append(name)
+    return [name for of_shard in runs for name in of_shard[:n]]
+
+
+def _requests(service: str, runs: Sequence[str], record: Record) -> list[Iterator[Request]]:
     if service == "loans":
-        return new_records(service, next(_NUMBERS), record)
-    return predictions(f"{run}.{service}", record)
+        return [new_records(service, next(_NUMBERS), record)]
+    return [predictions(run, record) for run in runs]
 
 
 def _name(service: str, node: Node) -> str:

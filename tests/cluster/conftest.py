@@ -15,6 +15,7 @@ import httpx
 import pytest
 import torch
 
+from load_tests.harness.states_folder import states_folder
 from load_tests.harness.system import System, application, make_instance, start_edge
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
@@ -46,6 +47,13 @@ def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weights(policy_file: Path) -> Weights:
     loaded: Weights = torch.load(policy_file, weights_only=True)
     return loaded
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_states_folder() -> Iterator[None]:
+    """Keep the hidden states of all systems, also of those that commands start, in one folder."""
+    with states_folder():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,9 @@ from load_tests.harness.shipped import Config
 from load_tests.harness.waiting import wait_until
 from load_tests.nodes.cluster import Cluster, cluster_config, open_cluster
 from load_tests.nodes.network import why_not
+from tests.cluster.conftest import own_states_folder as own_states_folder
 from tests.cluster.conftest import policy_file as policy_file
+from tests.cluster.conftest import run_id as run_id
 from tests.cluster.conftest import system as system
 
 SPREAD_S = 60.0
@@ -22,7 +24,7 @@ def small_config() -> Config:
     config = cluster_config("inference", "gateway", "loans")
     lossless = copy.deepcopy(config["applications"][0])
     lossless |= {"name": "inference-lossless", "route_prefix": "/lossless"}
-    lossless["args"] |= {"durability": "store"}
+    lossless["args"] |= {"durability": "durable"}
     config["applications"].append(lossless)
     return config
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from deployments.stateful.shards import LEASE_S
 from load_tests.chaos.checker import Harm
 from load_tests.harness.waiting import wait_until
 from load_tests.nodes.cluster import Cluster
@@ -16,30 +17,35 @@ from load_tests.nodes.node import Node
 from load_tests.nodes.watch import PATHS, Watch, watched
 
 AWAY_S = 2 * 10.0  # one small machine carries all nodes, and starts what was on the lost one
-LOSS_BOUND_S = 0.01 + 0.25  # the rest is for two busy cores
+SLACK_S = 0.25  # for two busy cores
+LOSS_S = 0.01 + SLACK_S
 RECOVERY_S = 30.0
 SPREAD_S = 60.0
 GIVEN_UP_S = 8.0  # by then Ray has given up a node that is cut off, and started what was there
 LOST_STEPS = 5
+STEPS_OF_A_TERM = 60  # of the clients of both nodes, in the lease of the home that is cut off
 
 
 @asynccontextmanager
 async def clients_of(
-    nodes: Collection[Node], survivors: Collection[Node], away_s: float = AWAY_S
+    nodes: Collection[Node],
+    survivors: Collection[Node],
+    away_s: float = AWAY_S,
+    lost_steps: int = LOST_STEPS,
 ) -> AsyncIterator[Watch]:
     """Load all nodes, then wait until the survivors serve again, and check the promises."""
     async with watched(nodes) as watch:
         yield watch
-        await eventually(lambda: watch.all_answered_since(watch.moments[-1], survivors))
+        await eventually(lambda: watch.all_answered_since(watch.fault[1], survivors))
     print(f"\n{watch}")  # noqa: T201 - the figures for the documentation
-    await asyncio.to_thread(check, watch, survivors, away_s)
+    await asyncio.to_thread(check, watch, survivors, away_s, lost_steps)
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = RECOVERY_S) -> None:
     await asyncio.to_thread(wait_until, condition, timeout_s, "as it was before")
 
 
-def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:
+def check(watch: Watch, survivors: Collection[Node], away_s: float, lost_steps: int) -> None:
     for node in survivors:
         assert watch.missing(through=node) == []
         for service in PATHS:
@@ -51,8 +57,8 @@ def check(watch: Watch, survivors: Collection[Node], away_s: float) -> None:
         assert not verdict.steps(Harm.DOUBLED) + verdict.steps(Harm.REVIVED), harms
         if service == "lossless":
             assert not verdict.steps(Harm.LOST), harms
-        assert verdict.steps(Harm.LOST) <= LOST_STEPS, harms
-        assert verdict.lost_s < LOSS_BOUND_S, harms
+        assert verdict.steps(Harm.LOST) <= lost_steps, harms
+        assert watch.lost_s(service) < LOSS_S, harms
 
 
 def with_a_state_actor(cluster: Cluster) -> tuple[Node, Node]:
@@ -80,15 +86,43 @@ async def test_the_head_dies_and_is_started_again(cluster: Cluster) -> None:
 
 
 async def test_a_node_is_cut_off_from_the_others(cluster: Cluster) -> None:
-    """Both sides have clients, and both reach the store: only its fences keep them apart."""
+    """Both sides have clients, and both reach the store: only its terms keep them apart."""
     victim, survivor = with_a_state_actor(cluster)
     others = [survivor.number, cluster.head.number]
     async with back_afterwards(cluster, victim), clients_of(cluster.workers, [survivor]) as watch:
-        with watch.happening():  # until its lease ends, a replica does not know that it is cut off
+        with watch.happening():  # until its term ends, a home does not know that it is cut off
             with cluster.network.cut(victim.number, others):
                 since = time.monotonic() + GIVEN_UP_S
                 await eventually(lambda: watch.all_answered_since(since, [survivor]))
             await eventually(lambda: not victim.find("ray::ServeReplica"))  # Ray takes it for dead
+
+
+async def test_a_node_that_is_cut_off_from_the_store_too_stops_before_another_begins(
+    cluster: Cluster,
+) -> None:
+    victim, survivor = with_a_state_actor(cluster)
+    others = [survivor.number, cluster.head.number]
+    clients = clients_of(cluster.workers, [survivor], lost_steps=STEPS_OF_A_TERM)
+    async with back_afterwards(cluster, victim), clients as watch:
+        with (
+            watch.happening(),
+            cluster.network.cut(victim.number, others),
+            cluster.network.cut_from_store(victim.number),
+        ):
+            since = time.monotonic() + GIVEN_UP_S
+            await eventually(lambda: watch.all_answered_since(since, [survivor]))
+        began, _ = watch.fault
+    lost = [each for each in watch.verdict("inference").findings if each.harm is Harm.LOST]
+    assert max((each.answer.done for each in lost), default=began) < began + LEASE_S + SLACK_S
+
+
+async def test_a_node_that_is_cut_off_from_the_store_alone_goes_on(cluster: Cluster) -> None:
+    victim, _ = with_a_state_actor(cluster)
+    async with clients_of(cluster.workers, cluster.workers, lost_steps=0) as watch:
+        with watch.happening(), cluster.network.cut_from_store(victim.number):
+            await asyncio.sleep(3 * LEASE_S)
+    for node in cluster.workers:
+        assert watch.away_s("inference", node) < LEASE_S
 
 
 async def test_a_node_that_is_added_takes_the_place_of_one_that_goes(cluster: Cluster) -> None:

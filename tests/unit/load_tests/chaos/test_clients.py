@@ -67,7 +67,7 @@ async def test_an_outcome_is_known_only_from_the_service_itself(what: str) -> No
     answering, outcome = ANSWERS[what]
     async with client_of(answering) as (client, history):
         asked = await client.predict(KEY, observation=[0.1])
-        assert await client.reset("run") is (outcome is Outcome.ANSWERED)
+        assert await client.reset("run", "key") is (outcome is Outcome.ANSWERED)
     assert asked.outcome is outcome
     assert asked.step == (7 if outcome is Outcome.ANSWERED else 0)
     assert (asked.action, asked.confidence) == (
@@ -77,7 +77,7 @@ async def test_an_outcome_is_known_only_from_the_service_itself(what: str) -> No
     assert bool(asked.error) is (outcome is not Outcome.ANSWERED)
     assert asked.sent < asked.done
     assert history.predictions == [asked]
-    assert [reset.confirmed for reset in history.resets] == [outcome is Outcome.ANSWERED]
+    assert [(reset.outcome, reset.request) for reset in history.resets] == [(outcome, "key")]
 
 
 async def test_a_request_that_was_never_sent_counts_as_refused() -> None:

@@ -32,12 +32,11 @@ def result(fault: str, **changed: Any) -> ServiceResult:
     [
         ("gateway", {}),
         ("gateway", {"away_s": {"inference": 1.9}}),
-        ("ray", {"away_s": {"inference": 29.0}, "lost": 3}),
+        ("ray", {"away_s": {"inference": 29.0}}),
         ("store", {"away_s": {"inference": 0.1, "loans": 6.9}}),
         ("edge", {"kinds": Counter({"connection refused": 3, "connection broken": 2})}),
         ("front", {"kinds": Counter({FALLBACK: 3, "503": 2})}),
-        ("inference", {"lost": 1}),
-        ("only-inference", {"away_s": {"inference": 4.0}, "lost": 1}),
+        ("only-inference", {"away_s": {"inference": 4.0}}),
         ("code", {"away_s": {"inference": 1.9}}),
     ],
 )
@@ -65,6 +64,7 @@ def test_what_a_fault_may_cost_is_no_reason_to_complain(
         ("ray", {"kinds": Counter({"no answer in 10 s": 1})}, "clients saw no answer"),
         ("front", {"kinds": Counter({"connection broken": 1})}, "clients saw connection broken"),
         ("states", {"lost": 1}, "1 answered steps"),
+        ("ray", {"lost": 1}, "1 answered steps"),
         ("ray", {"missing": 2}, "2 acknowledged records are missing"),
         ("gateway", {"whole_s": math.inf}, "not become whole"),
         ("gateway", {"failure": "there is no process"}, "there is no process"),
