@@ -164,18 +164,17 @@ class Engine:
         """Return the runs that were used last, the latest first."""
         latest: list[tuple[int, str, RunSummary]] = []
         for shard in self._shards:
-            after, rest = b"", list[Listed]()
-            while part := await _answer(shard.table.list(after, _PART)):
-                after = part[-1].name
+            after, rest, more = b"", list[Listed](), True
+            while more:
+                part = await _answer(shard.table.list(after, _PART))
+                more = len(part) == _PART
                 runs = _by_run([*rest, *part])
-                # the last one may go on in the next part
-                rest = runs.pop(next(reversed(runs))) if len(part) == _PART else []
+                if more:  # the last one may go on in the next part
+                    after, rest = part[-1].name, runs.pop(next(reversed(runs)))
                 for run, rows in runs.items():
                     summary = _summary(run, rows)
                     item = max(row.used for row in rows), run, summary
                     (heapq.heappush if len(latest) < limit else heapq.heappushpop)(latest, item)
-                if len(part) < _PART:
-                    break
                 await asyncio.sleep(0)
         return [summary for _, _, summary in sorted(latest, reverse=True)]
 

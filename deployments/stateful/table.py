@@ -25,7 +25,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
@@ -38,6 +38,8 @@ from deployments.stateful.row import VERSION_BYTES, Array, RowForm, copies_of, v
 
 LOG = 1 << 16
 """Transactions that are not copied and whose changed rows are known; an older copy is made anew."""
+LOG_BYTES = 8 << 20
+"""Bytes of their names that are kept while the store does not answer, more or less."""
 OPERATIONS = 1 << 14
 """Operations on runs that are remembered, the latest ones."""
 MAX_READERS = 2048
@@ -119,11 +121,13 @@ class Read(NamedTuple):
         number: of the latest transaction before it.
         rows: one for each name, with zeros where there is none. They may be changed.
         versions: as they were.
+        raw: the bytes of the rows, which change with them.
     """
 
     number: int
     rows: Array
     versions: list[bytes]
+    raw: bytearray
 
 
 class Written(NamedTuple):
@@ -220,7 +224,9 @@ class Table:
                     found: dict[Any, Any] = dict(pairs)
                     raw = bytearray().join([found.get(name, self.form.empty) for name in names])
         rows = self.form.rows(raw)
-        return Read(number, rows, versions(rows))
+        if len(names) == 1:
+            return Read(number, rows, [bytes(raw[:VERSION_BYTES])], raw)
+        return Read(number, rows, versions(rows), raw)
 
     def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those rows that exist."""
@@ -278,7 +284,8 @@ class Table:
                 if raced:
                     self.raced += len(raced)
                     which = [at for at in _all(names, which) if at not in raced]
-            if _NOTHING in read.versions or aside:
+            has_new = _NOTHING in read.versions
+            if has_new or aside:
                 refused, why = self._admit(txn, read, _all(names, which), aside)
                 if refused:
                     which = [at for at in _all(names, which) if at not in refused]
@@ -295,7 +302,7 @@ class Table:
             if len(puts) == 1:
                 txn.put(*puts[0])
             else:
-                txn.cursor().putmulti(puts)
+                txn.cursor().putmulti(_in_pairs(puts) if has_new else puts)
             self._note(txn, number, [name for name, _ in puts])
         return Written(number, raced, refused, why)
 
@@ -354,14 +361,18 @@ class Table:
     def _note(self, txn: Any, number: int, names: Sequence[bytes]) -> None:
         txn.put(b"\1l" + _NUMBER.pack(number), b"\n".join(names))
         if number % _FORGET_EVERY == 0:
-            self._forget(txn, max(self.page.copied, number - LOG))
+            used, n_states = self._space()[0], self._counts(txn)[0]
+            if used > n_states * row_size(self.form) + LOG_BYTES:
+                self._forget(txn, number - _FORGET_EVERY, LOG)
+            else:
+                self._forget(txn, max(self.page.copied, number - LOG), _FORGET_MOST)
 
     @staticmethod
-    def _forget(txn: Any, until: int) -> None:
+    def _forget(txn: Any, until: int, most: int) -> None:
         cursor, last = txn.cursor(), b"\1l" + _NUMBER.pack(until)
         forgotten = b""
         cursor.set_range(b"\1l")
-        for _ in range(_FORGET_MOST):
+        for _ in range(most):
             key = bytes(cursor.key())
             if not b"\1l" < key <= last:
                 break
@@ -411,7 +422,8 @@ class Table:
                     is_full = free < limit - n_states
                     raise TableFullError(n_states) if is_full else TooManyStatesError(limit)
                 life = _ID.pack(txn.id())
-                txn.cursor().putmulti([(name, life + row[8:]) for name, row in rows.items()])
+                puts = [(name, life + row[8:]) for name, row in rows.items()]
+                txn.cursor().putmulti(_in_pairs(puts))
                 self._remember(txn, operation, result, counts, more)
                 if removed or rows:
                     self._note(txn, txn.id(), list({**dict.fromkeys(removed), **rows}))
@@ -504,7 +516,7 @@ class Table:
     def load(self, rows: Mapping[bytes, bytes]) -> None:
         """Put rows of the store into a table that has none of them."""
         with self._env.begin(write=True) as txn:
-            txn.cursor().putmulti(list(rows.items()))
+            txn.cursor().putmulti(_in_pairs(list(rows.items())))
             self._count(txn, self._counts(txn), len(rows))
 
     def changed(self, since: int) -> tuple[int, set[bytes] | None]:
@@ -562,3 +574,8 @@ class Table:
 
 def _all(names: Sequence[bytes], which: Sequence[int] | None) -> Sequence[int]:
     return range(len(names)) if which is None else which
+
+
+def _in_pairs(puts: list[tuple[bytes, Any]]) -> list[tuple[bytes, Any]]:
+    """Return new rows in an order in which two fill a page, which others are often split for."""
+    return puts[::2] + puts[1::2]

@@ -29,7 +29,11 @@ class LocalShard:
 
 
 def open_table(
-    folder: Path, form: RowForm, max_states: int = 100_000, map_size: int = 1 << 28
+    folder: Path,
+    form: RowForm,
+    max_states: int = 100_000,
+    map_size: int = 1 << 28,
+    kind: type[Table] = Table,
 ) -> Table:
     """Open the table in a folder, created if necessary, for one process."""
     page = folder / "page"
@@ -37,7 +41,7 @@ def open_table(
         page.write_bytes(bytes(Page.SIZE))
     opened = Page(page)
     opened.valid_until = math.inf
-    table = Table(folder / "table", opened, form, map_size)
+    table = kind(folder / "table", opened, form, map_size)
     table.set_limit(max_states)
     return table
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deployments.stateful.batcher import Shard
-from deployments.stateful.engine import Engine
 from deployments.stateful.table import Table
 from tests.support.local_states import LocalShard, open_table
 from tests.unit.states.tape import FORM
@@ -79,16 +78,16 @@ class Pause:
     """Lets another replica act between the reads of a turn and its first write.
 
     Args:
-        connect: returns the engine of the other replica, in its event loop.
+        connect: returns the other replica, in its event loop.
 
     Attributes:
         act: what the other replica does.
         seen: names that were read before that.
     """
 
-    def __init__(self, connect: Callable[[], Engine]) -> None:
+    def __init__(self, connect: Callable[[], Any]) -> None:
         self.connect = connect
-        self.act: Callable[[Engine], Awaitable[None]] | None = None
+        self.act: Callable[[Any], Awaitable[None]] | None = None
         self.seen: set[bytes] = set()
 
     async def take(self) -> None:

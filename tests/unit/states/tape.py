@@ -16,7 +16,7 @@ from deployments.stateful.model import Model, Output
 from deployments.stateful.row import Array, Key, RowForm
 
 LENGTH = 8
-RAISES = 666  # as an input, it raises an error
+RAISES = 0xFFFFFFFF  # as an input, it raises an error
 
 
 class RefusedError(StateError):

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from tests.unit.states.implementations import (
     Pause,
     States,
 )
-from tests.unit.states.promises import Policy, Promises, State, Step, outcome_of
-from tests.unit.states.tape import FORM, Tape, beginning, print_of, rows_of
+from tests.unit.states.promises import Policy, Promises, Step, outcome_of
+from tests.unit.states.tape import FORM, Tape, print_of, rows_of
 
 RUNS = ["a", "b", "c", "d"]
 ENTITIES = ["x", "y", "z"]
@@ -67,31 +68,38 @@ class Replica:
         self.engine = Engine(shards, FORM, durable)
         self.batchers: dict[Policy, Batcher] = {}
         for policy in POLICIES:
-            model = Tape(policy.refused)
-            batcher = self.engine.batcher(lambda model=model: model, policy.name)
+            batcher = self.engine.batcher(partial(_same, Tape(policy.refused)), policy.name)
             batcher.fallback = policy.fallback and self.batchers[policy.fallback]
             self.batchers[policy] = batcher
 
     async def step(self, policy: Policy, calls: Sequence[Sequence[Step]]) -> list[Any]:
         """Make calls at once, of which those of one step are single ones; return all outcomes."""
-        batcher, pending = self.batchers[policy], []
+        batcher, pending = self.batchers[policy], list[Awaitable[list[Any]]]()
         for call in calls:
-            (key, number, request_id, continues) = call[0]
+            key, number, request_id, continues = call[0]
             if len(call) == 1 and not continues:
                 print = 0 if request_id is None else print_of(number)
-                pending.append(batcher.submit(key, number, request_id, print))
+                pending.append(_one(batcher.submit(key, number, request_id, print)))
             else:
                 outcomes = RowOutcomes(len(call))
-                keys, numbers, ids = [[step[at] for step in call] for at in range(3)]
+                keys, numbers, ids, _ = zip(*call, strict=True)
                 rows = rows_of(keys, numbers, ids, continues)
                 batcher.submit_rows(rows, range(len(call)), outcomes)
-                pending.append(asyncio.ensure_future(outcomes.all()))
-        found = await asyncio.gather(*pending, return_exceptions=True)
-        return [
-            outcome_of(result)
-            for call, answer in zip(calls, found, strict=True)
-            for result in ([answer] if len(call) == 1 and not call[0].continues else answer)
-        ]
+                pending.append(_all(outcomes))
+        found = await asyncio.gather(*pending)
+        return [outcome_of(result) for answers in found for result in answers]
+
+
+async def _one(response: Awaitable[Any]) -> list[Any]:
+    return list(await asyncio.gather(response, return_exceptions=True))
+
+
+async def _all(outcomes: RowOutcomes) -> list[Any]:
+    return list(await outcomes.all())
+
+
+def _same(model: Tape) -> Tape:
+    return model
 
 
 Act = Callable[[Replica], Awaitable[Any]]
@@ -106,14 +114,14 @@ class Contract(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.promises = Promises()
-        self.loop = asyncio.Runner()
+        self.loop = asyncio.new_event_loop()
         self.stack = AsyncExitStack()
         self.folder = tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-")
         self.replicas, self.pauses = list[Replica](), list[Pause]()
         self.wait(self.open())
 
     def wait(self, work: Any) -> Any:
-        return self.loop.run(work)
+        return self.loop.run_until_complete(work)
 
     async def open(self) -> None:
         opened = type(self).implementation(Path(self.folder.name), LIMIT)
@@ -129,6 +137,7 @@ class Contract(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.wait(self.stack.aclose())
+        self.wait(self.loop.shutdown_default_executor())
         self.loop.close()
         self.folder.cleanup()
 
@@ -166,10 +175,12 @@ class Contract(RuleBasedStateMachine):
     def check_state(self, policy: Policy, steps: Sequence[Step], found: Sequence[Any]) -> None:
         promises = self.promises
         pause = self.pauses[0]
-        if self.before is not None and name_of(*steps[0].key) in pause.seen:
-            # What changes no state is answered from the rows that were read.
-            if not self.before.would_step(policy, steps):
-                promises = self.before
+        if (
+            self.before is not None
+            and name_of(*steps[0].key) in pause.seen
+            and not self.before.would_step(policy, steps)
+        ):
+            promises = self.before  # what changes no state is answered from what was read
         expected = promises.turn(policy, steps, found)
         left = [row for row, outcome in enumerate(expected) if outcome is None]
         if left:
@@ -183,7 +194,9 @@ class Contract(RuleBasedStateMachine):
 
     before: Promises | None = None
 
-    def to_reset(self, run: str, kind: str, request_id: str | None, result: Any) -> tuple[Act, Check]:
+    def to_reset(
+        self, run: str, kind: str, request_id: str | None, result: Any
+    ) -> tuple[Act, Check]:
         def check(found: Any) -> None:
             if self.is_new(kind, run, request_id, result):
                 self.promises.replace(run, {})
@@ -228,9 +241,7 @@ class Contract(RuleBasedStateMachine):
             return await caught(replica.engine.fork(run, fork, policy.name, request_id))
 
         def check(found: Any) -> None:
-            n_steps = {
-                entity: n for entity, (n, _) in self.promises.read(run, policy.name).items()
-            }
+            n_steps = {entity: n for entity, (n, _) in self.promises.read(run, policy.name).items()}
             target = deepcopy(self.promises)
             target.fork(run, fork)
             if n_steps or ("fork", fork, request_id) in self.promises.operations:
@@ -346,26 +357,26 @@ class Contract(RuleBasedStateMachine):
 
     @invariant()
     def table_has_the_promised_states(self) -> None:
-        found: dict[tuple[str, str, str], Any] = {}
-        for run in RUNS:
-            for policy in POLICIES:
-                states = self.wait(self.replicas[1].engine.read(run, policy.name))
-                expected = self.promises.read(run, policy.name)
-                assert {
-                    entity: (n, tuple(state.tolist())) for entity, (n, state) in states.items()
-                } == expected
-                found |= {(run, entity, policy.name): n for entity, (n, _) in expected.items()}
-        listed = {
-            (each.run, entity, policy.name): n
-            for each in self.wait(self.replicas[0].engine.runs(len(RUNS)))
-            for policy in POLICIES
-            for entity, n in each.steps_of(policy.name).items()
-        }
-        assert listed == found
+        self.wait(self.check_states())
         for shard, table in enumerate(self.states.tables):
             n_rows = self.promises.n_rows({run for run in RUNS if self.shard_of(run) == shard})
             assert table.counts() == (n_rows, LIMIT)
             assert n_rows <= LIMIT
+
+    async def check_states(self) -> None:
+        found: dict[tuple[str, str, str], int] = {}
+        for run in RUNS:
+            for policy in POLICIES:
+                states = await self.replicas[1].engine.read(run, policy.name)
+                tapes = {entity: (n, tuple(tape.tolist())) for entity, (n, tape) in states.items()}
+                assert tapes == self.promises.read(run, policy.name)
+                found |= {(run, entity, policy.name): n for entity, (n, _) in tapes.items()}
+        assert found == {
+            (each.run, entity, policy.name): n
+            for each in await self.replicas[0].engine.runs(len(RUNS))
+            for policy in POLICIES
+            for entity, n in each.steps_of(policy.name).items()
+        }
 
     @invariant()
     def log_has_every_change(self) -> None:
@@ -374,13 +385,12 @@ class Contract(RuleBasedStateMachine):
         for shard, table in enumerate(self.states.tables):
             since, rows = copies.get(shard, (0, {}))
             number, names = table.changed(since)
+            assert names is not None
             present = table.get(sorted(names))
             rows = {name: row for name, row in {**rows, **present}.items()
                     if name not in names or name in present}  # fmt: skip
             copies[shard] = number, rows
-            assert rows == {
-                name: row for run in RUNS for name, row in table.rows_of(run).items()
-            }
+            assert rows == {name: row for run in RUNS for name, row in table.rows_of(run).items()}
             assert {key_of(name) for name in rows} <= set(self.promises.states)
 
 
@@ -397,7 +407,7 @@ def test_every_call_keeps_the_promises(implementation: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=60,
             stateful_step_count=30,
             deadline=None,
             derandomize=True,

@@ -1,0 +1,380 @@
+"""The table: its memory, its limits, its log and its failures."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deployments.stateful import table as table_module
+from deployments.stateful.engine import Engine
+from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
+from deployments.stateful.row import (
+    RECEIPTS,
+    RowForm,
+    add_receipts,
+    id_of,
+    name_of,
+    receipt,
+    variant_of,
+)
+from deployments.stateful.table import LOG, OPERATIONS, Operation, Table, full_size
+from tests.support.local_states import LocalShard, open_table
+from tests.unit.states.tape import FORM
+
+POLICY = RowForm(np.dtype(("<f4", 128)), np.dtype([("action", "u1"), ("confidence", "<f4")]))
+"""The form of the states that the inference service keeps."""
+
+SMALL = RowForm(np.dtype("<u4"), np.dtype([("number", "u1")]))
+
+Open = Callable[..., Table]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def open_one(folder: Path) -> Iterator[Open]:
+    tables = []
+
+    def opened(form: RowForm = FORM, max_states: int = 100_000, map_size: int = 1 << 28) -> Table:
+        tables.append(open_table(folder, form, max_states, map_size))
+        return tables[-1]
+
+    yield opened
+    for table in tables:
+        table.close()
+
+
+@pytest.fixture
+def table(open_one: Open) -> Table:
+    return open_one()
+
+
+def names_of(*numbers: int, run: str = "run") -> list[bytes]:
+    return [name_of(f"{run}-{number:06}", "junction") for number in numbers]
+
+
+def step(table: Table, names: Sequence[bytes]) -> table_module.Written:
+    """Step rows once, without a model."""
+    read = table.read(names)
+    read.rows["step"] += 1
+    return table.write(names, read)
+
+
+def steps_of(table: Table, names: Sequence[bytes]) -> list[int]:
+    steps: list[int] = table.read(names).rows["step"].tolist()
+    return steps
+
+
+def n_bytes(folder: Path) -> int:
+    return (folder / "table").stat().st_blocks * 512
+
+
+class TestMemory:
+    def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one: Open, folder: Path):
+        n_states, chance = 20_000, random.Random(3)
+        table = open_one(POLICY, map_size=1 << 30)
+        for first in range(0, n_states, 512):
+            step(table, names_of(*range(first, min(first + 512, n_states))))
+        for _ in range(150):
+            names = names_of(*sorted(chance.sample(range(n_states), chance.choice((1, 16, 512)))))
+            read = table.read(names)
+            for number in range(RECEIPTS):
+                ids = np.full(len(names), number + 1, np.uint64)
+                prints = np.zeros(len(names), np.uint32)
+                answers = np.ones(len(names), POLICY.output)
+                add_receipts(read.rows, range(len(names)), ids, prints, answers)
+            read.rows["step"] += 1
+            table.write(names, read)
+            table.page.copied = table.latest()
+        assert table.counts()[0] == n_states
+        assert n_bytes(folder) < 3000 * n_states
+        assert n_bytes(folder) < full_size(POLICY, n_states)
+
+    def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table: Table, folder: Path):
+        number = table.latest()
+        for n in range(50_000):
+            table.end(Operation("reset", f"run-{n}"))
+        assert table.latest() == number
+        for n in range(50_000):
+            table.end(Operation("reset", f"run-{n}", f"key-{n}"))
+        assert table.counts()[0] == 0
+        assert table.list() == []
+        assert n_bytes(folder) < 300 * OPERATIONS
+
+    def test_the_latest_operations_are_remembered(self, table: Table):
+        first, second = Operation("reset", "run", "first"), Operation("reset", "run", "second")
+        table.end(first, 1)
+        table.end(second, 2)
+        for n in range(OPERATIONS - 1):
+            table.end(Operation("reset", "other", f"{n}"))
+        assert table.operation(first) is None
+        assert table.operation(second) == 2
+        assert table.operation(second._replace(kind="end")) is None
+
+    def test_batches_go_on_while_the_store_does_not_answer(self, open_one: Open, folder: Path):
+        names = [name_of(f"a-run-with-a-usual-name-{n:05}", "junction_12") for n in range(512)]
+        table = open_one(SMALL, len(names), full_size(SMALL, len(names)))
+        table.page.copied = table.latest()
+        step(table, names)
+        for _ in range(1500):
+            assert not step(table, names).refused
+        assert steps_of(table, names) == [1501] * len(names)
+        assert table.changed(table.page.copied)[1] is None
+        latest = table.latest()
+        step(table, names[:2])
+        assert table.changed(latest) == (latest + 1, set(names[:2]))
+
+
+class TestLog:
+    def test_the_log_names_what_has_changed(self, table: Table):
+        a, b, c = names_of(1, 2, 3)
+        step(table, [a, b])
+        number = table.latest()
+        assert table.changed(number) == (number, set())
+        step(table, [b])
+        step(table, [c])
+        assert table.changed(number) == (number + 2, {b, c})
+        assert table.changed(number + 1) == (number + 2, {c})
+        table.end(Operation("reset", "run-000001"))
+        table.evict([b], lambda used: True)
+        assert table.changed(number + 2)[1] == {a, b}
+        assert table.get([a, b, c]).keys() == {c}
+
+    def test_what_is_copied_is_forgotten(self, table: Table):
+        names = names_of(1)
+        begun = table.latest()
+        for _ in range(1000):
+            step(table, names)
+            table.page.copied = table.latest()
+        assert table.changed(begun)[1] is None
+        number = table.latest()
+        step(table, names)
+        assert table.changed(number) == (number + 1, set(names))
+        assert table.changed(table.latest() + 1)[1] is None, "the store has another table's copies"
+
+    def test_the_log_is_bounded(self, table: Table, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(table_module, "LOG", 128)
+        begun = table.latest()
+        for _ in range(300):
+            step(table, names_of(1))
+        assert table.changed(begun)[1] is None
+        assert table.changed(table.latest() - 128)[1] == set(names_of(1))
+        assert LOG == 1 << 16
+
+
+class TestLimit:
+    def test_the_limit_is_exact_for_racing_writers_and_imports(self, open_one: Open):
+        limit, table = 200, open_one(max_states=200)
+
+        def write(writer: int) -> int:
+            n_written = 0
+            for number in range(60):
+                if number % 3:
+                    names = names_of(*range(number * 9, number * 9 + 9), run=f"steps-{writer}")
+                    n_written += 9 - len(step(table, names).refused)
+                else:
+                    run = f"import-{writer}-{number}"
+                    rows = {name_of(run, f"{n}"): FORM.empty for n in range(7)}
+                    try:
+                        table.replace(Operation("import", run), rows)
+                        n_written += 7
+                    except TooManyStatesError:
+                        assert not table.rows_of(run)
+            return n_written
+
+        with ThreadPoolExecutor(4) as threads:
+            n_written = sum(threads.map(write, range(4)))
+        assert n_written == limit
+        assert table.counts() == (limit, limit)
+        assert len(table.list(limit=1000)) == limit
+
+    def test_states_go_on_under_a_limit_that_was_lowered(self, open_one: Open):
+        table, names = open_one(), names_of(*range(10))
+        step(table, names)
+        table.set_limit(5)
+        written = step(table, [*names, *names_of(10)])
+        assert list(written.refused) == [10]
+        assert isinstance(written.why, TooManyStatesError)
+        assert steps_of(table, names) == [2] * 10
+        rows = {name_of("run-000001", "junction"): FORM.empty}
+        table.replace(Operation("import", "run-000001"), rows)
+        assert table.counts() == (10, 5)
+
+    def test_rows_of_one_run_are_replaced_within_the_limit(self, open_one: Open):
+        table = open_one(max_states=3)
+        rows = {name_of("run", f"{n}"): FORM.empty for n in range(3)}
+        for _ in range(3):
+            table.replace(Operation("import", "run"), rows)
+        with pytest.raises(TooManyStatesError, match="All 3 hidden states"):
+            table.replace(Operation("import", "other"), {name_of("other", "0"): FORM.empty})
+
+
+class TestFullFile:
+    def test_states_go_on_when_the_file_is_full(self, open_one: Open):
+        table = open_one(POLICY, map_size=8 << 20)
+        n_states = 0
+        while not (written := step(table, names_of(*range(n_states, n_states + 100)))).refused:
+            n_states += 100
+        assert isinstance(written.why, TableFullError)
+        n_states = table.counts()[0]
+        for first in range(0, n_states - 50, 50):
+            for _ in range(5):
+                assert not step(table, names_of(*range(first, first + 50))).refused
+        with pytest.raises(TableFullError):
+            table.replace(Operation("import", "new"), dict.fromkeys(names_of(1, run="new"), b""))
+        table.page.copied = table.latest()
+        for n in range(100):
+            table.end(Operation("reset", f"run-{n:06}"))
+        assert not step(table, names_of(n_states + 1)).refused
+
+    def test_an_error_of_the_file_refuses_new_states_alone(
+        self, open_one: Open, monkeypatch: pytest.MonkeyPatch
+    ):
+        table, old = open_one(POLICY, map_size=1 << 20), names_of(*range(4))
+        step(table, old)
+        monkeypatch.setattr(table, "_room", lambda: 1 << 30)
+        written = step(table, [*old, *names_of(*range(1000, 2000))])
+        assert sorted(written.refused) == list(range(4, 1004))
+        assert isinstance(written.why, TableFullError)
+        assert steps_of(table, old) == [2] * 4
+        assert table.counts()[0] == 4
+        rows = dict.fromkeys(names_of(*range(1000), run="new"), POLICY.empty)
+        number = table.latest()
+        with pytest.raises(TableFullError, match="Free space there"):
+            table.replace(Operation("import", "new"), rows)
+        assert table.latest() == number
+
+
+class TestTerm:
+    def test_nothing_is_changed_after_the_home_s_term(self, table: Table):
+        names, number = names_of(1, 2), 0
+        step(table, names)
+        number = table.latest()
+        table.page.valid_until = 0.0
+        changes: list[Callable[[], object]] = [
+            lambda: step(table, names),
+            lambda: table.end(Operation("reset", "run-000001", "key")),
+            lambda: table.replace(Operation("import", "run-000001"), {names[0]: FORM.empty}),
+            lambda: table.evict(names, lambda used: True),
+        ]
+        for change in changes:
+            with pytest.raises(UnavailableError):
+                change()
+        assert table.latest() == number
+        assert steps_of(table, names) == [1, 1]
+        table.page.valid_until = float("inf")
+        step(table, names)
+        assert steps_of(table, names) == [2, 2]
+
+
+class TestRows:
+    def test_a_row_that_another_process_has_changed_is_not_written(self, table: Table):
+        names = names_of(1, 2, 3)
+        step(table, names)
+        read = table.read(names)
+        read.rows["step"] += 1
+        step(table, names[1:2])
+        table.evict(names[2:], lambda used: True)
+        written = table.write(names, read)
+        assert sorted(written.raced) == [1, 2]
+        assert steps_of(table, names) == [2, 2, 0]
+
+    def test_a_state_that_was_made_again_is_another_one(self, table: Table):
+        names = names_of(1)
+        step(table, names)
+        read = table.read(names)
+        table.end(Operation("reset", "run-000001"))
+        step(table, names)
+        assert table.read(names).rows["step"] == read.rows["step"]
+        assert list(table.write(names, read).raced) == [0]
+
+    def test_rows_that_are_still_idle_are_removed(self, table: Table):
+        names = names_of(*range(4))
+        read = table.read(names)
+        read.rows["step"], read.rows["used"] = 1, [10, 20, 30, 40]
+        table.write(names, read)
+        assert [row.used for row in table.list()] == [10, 20, 30, 40]
+        assert table.evict([*names, b"absent"], lambda used: used < 25) == 2
+        assert [row.name for row in table.list()] == names[2:]
+        assert table.counts()[0] == 2
+
+    def test_rows_of_the_store_are_loaded(self, table: Table):
+        rows = dict.fromkeys(names_of(1, 2, 3), FORM.empty)
+        table.load(rows)
+        assert table.get(names_of(1, 2, 3, 4)) == rows
+        assert table.counts()[0] == 3
+        assert table.pids() == {os.getpid()}
+
+    def test_receipts_tell_the_numbers_of_steps_beyond_32_bits(self):
+        row = FORM.zeros(1)
+        answers = np.zeros(1, FORM.output)
+        row["step"] = (1 << 32) - 1
+        for number in range(3):
+            row["step"] += 1
+            ids = np.array([id_of(f"{number}")], np.uint64)
+            add_receipts(row, [0], ids, np.array([number], np.uint32), answers)
+        assert [receipt(row[0], at)[:2] for at in range(3)] == [
+            (number, (1 << 32) + number) for number in range(3)
+        ]
+        row["step"] = 2  # of another variant
+        assert receipt(row[0], 2)[1] in (2, 2 + (1 << 32))
+
+    def test_numbers_of_names_stay_the_same(self):
+        assert (variant_of(""), variant_of("canary")) == (0, 2406531487)
+        assert id_of("key") == 17675689295421930702
+
+
+class TestRuns:
+    async def test_runs_are_listed_by_their_latest_step(self, table: Table):
+        engine = Engine([LocalShard(table)], FORM)
+        assert await engine.runs(10) == []
+        for n_runs in (1, 999, 1000, 1001, 2000):
+            names = names_of(*range(n_runs))
+            read = table.read(names)
+            read.rows["step"] += 1
+            read.rows["used"] = range(n_runs)
+            table.write(names, read)
+            latest = [summary.run for summary in await engine.runs(3)]
+            assert latest == [f"run-{n:06}" for n in range(n_runs)][-3:][::-1]
+            assert len(await engine.runs(3000)) == n_runs
+
+    async def test_one_run_may_have_more_states_than_a_part_of_the_list(self, table: Table):
+        engine = Engine([LocalShard(table)], FORM)
+        for run in ("a", "b"):
+            step(table, sorted(name_of(run, f"{n}") for n in range(1500)))
+        assert [len(each.steps) for each in await engine.runs(10)] == [1500, 1500]
+        found = await engine.find("a")
+        assert found is not None
+        assert found.steps_of("")["1499"] == 1
+        assert await engine.find("c") is None
+
+    async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder: Path):
+        tables = []
+        for shard in range(3):
+            (folder / f"{shard}").mkdir()
+            tables.append(open_table(folder / f"{shard}", FORM, 4))
+        engine = Engine([LocalShard(table) for table in tables], FORM)
+        states = {f"{n}": (n + 1, FORM.zeros(1)["state"][0]) for n in range(3)}
+        too_many = {f"{n}": (9, FORM.zeros(1)["state"][0]) for n in range(5)}
+        for run in ("a", "b", "c", "d"):
+            await engine.write(run, states)
+            before = [table.rows_of(run) for table in tables]
+            assert sum(map(bool, before)) == 1
+            with pytest.raises(TooManyStatesError):
+                await engine.write(run, too_many, request_id="key")
+            assert [table.rows_of(run) for table in tables] == before
+            assert await engine.done("import", run, "key") is None
+            await engine.reset(run)
+        for table in tables:
+            table.close()
