@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import logging
 import math
 import time
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import CoroutineType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +64,7 @@ LONGEST_OUTAGE_S = 1.5
 """How long requests wait for a table that is away; longer than a new home takes on one machine."""
 _PAUSE_S = 0.05
 _ABSENT = bytes(VERSION_BYTES)
+_VARIANT = slice(16, 20)  # of a version
 _ONE = np.uint64(1)
 
 logger = logging.getLogger("ray.serve")
@@ -164,6 +165,7 @@ class Batcher:
         self.durable = durable
         self.model = model
         self.variant = variant_of(namespace)
+        self.variant_bytes = self.variant.to_bytes(4, "little")
         self.step_span = step_span
         self.log = RateLimitedLogger("Hidden states")
         self._loop = asyncio.get_running_loop()
@@ -285,7 +287,7 @@ class _Lane:
             while True:
                 method, *arguments = work.send(answer)
                 answer = getattr(table, method)(*arguments)
-                if inspect.isawaitable(answer):
+                if type(answer) is CoroutineType:
                     self._scheduled = True
                     self._spawn(self._go_on(turn, table, work, answer))
                     return False
@@ -437,23 +439,30 @@ class _Turn:
 
     def run(self) -> _Work:
         """Yield calls of the table's methods, each with its arguments; take what they return."""
-        batcher, names = self._batcher, self._names
+        batcher, names, expected = self._batcher, self._names, self._batcher.variant_bytes
         model = batcher.model()
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
         read: Read = yield "read", names
         rows = read.rows
+        left: dict[int, tuple[bytes, bytes]] = {}
+        other = [n for n, version in enumerate(read.versions) if version[_VARIANT] != expected]
         if _ABSENT in read.versions:
             for place, version in enumerate(read.versions):
                 if version == _ABSENT:
                     rows["variant"][place] = batcher.variant
                     rows["state"][place] = model.initial_state(key_of(names[place]))
-        left: dict[int, tuple[bytes, bytes]] = {}
-        other = rows["variant"] != batcher.variant
-        if other.any():
-            changed: list[int] = np.flatnonzero(other).tolist()
-            left = yield from self._switch(read, changed, model)
-        if tracing.is_on():
+            other = [place for place in other if read.versions[place] != _ABSENT]
+        if other:
+            left = yield from self._switch(read, other, model)
+        one = self.pieces[0]
+        if len(self.pieces) == 1 and isinstance(one, OneStep) and not tracing.is_on() and not left:
+            stepped = self._step_one(one, read, model)
+        else:
+            stepped = False
+        if stepped:
+            pass
+        elif tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
             with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
                 self._step_rounds(rows, model)
@@ -466,6 +475,28 @@ class _Turn:
             self.number = self._written.number or read.number
         if self._written.raced or self._written.refused:
             self._lost = frozenset((*self._written.raced, *self._written.refused))
+
+    def _step_one(self, one: OneStep, read: Read, model: Model) -> bool:
+        """Step a single row, in a third of the time of a batch; return False if it must not be."""
+        form, (round,) = self._batcher.form, self._rounds
+        if one.ids is not None and form.has_receipt(read.raw, one.ids[0]):
+            return False
+        started = time.perf_counter()
+        before = form.state_of(read.raw)
+        outputs, after = model.step([one.input], before)
+        if isinstance(outputs[0], StateError):
+            round.answers = [(0, outputs[0], 0)]
+            steps = [0]
+        else:
+            steps = [form.put_state(read.raw, after, int(boot_clock()))]
+            if one.ids is not None and one.prints is not None:
+                kept = model.keep(outputs, (0,)).tobytes()
+                form.put_receipt(read.raw, one.ids[0], one.prints[0], kept)
+            round.stepped, round.steps, round.outputs = [0], steps, outputs
+        if self._batcher.on_step is not None:
+            seconds = time.perf_counter() - started
+            round.batch = SteppedBatch(one.keys, steps, before, after, outputs, seconds)
+        return True
 
     def _switch(
         self, read: Read, changed: list[int], model: Model

@@ -7,6 +7,7 @@ and written as columns.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ RECEIPTS = 64
 VERSION_BYTES = 24
 """A row begins with its version: life, step and variant. Two rows of one version are the same."""
 
+HEAD = struct.Struct("<QQIIII")
+_ID, _U32 = struct.Struct("<Q"), struct.Struct("<I")
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = 1 << 31
 _FEW = 4  # rows that take less time one by one than as columns
@@ -95,6 +98,7 @@ class RowForm:
             ]
         )
         self.size = self.dtype.itemsize
+        self._places = {name: self.dtype.fields[name][1] for name in self.dtype.names or ()}  # type: ignore[index]
         self.empty = bytes(self.size)
 
     def __reduce__(self) -> tuple[type[RowForm], tuple[np.dtype[Any], np.dtype[Any]]]:
@@ -106,6 +110,40 @@ class RowForm:
     def rows(self, raw: bytearray | bytes) -> Array:
         """Return rows from their bytes; those of a bytearray can be written to."""
         return np.frombuffer(raw, self.dtype)
+
+    # A single row takes a third of the time as bytes.
+
+    def state_of(self, raw: bytearray) -> Array:
+        """Return a copy of the state (1, \\*shape) of one row."""
+        start, end = self._places["state"], self._places["ids"]
+        return np.frombuffer(bytes(raw[start:end]), self.state.base).reshape(1, *self.state.shape)
+
+    def has_receipt(self, raw: bytearray, id: int) -> bool:
+        """Return whether one row remembers a step with this idempotency key."""
+        start, end = self._places["ids"], self._places["prints"]
+        digest = _ID.pack(id)
+        at = raw.find(digest, start, end)
+        while at >= 0 and (at - start) % _ID.size:  # of two neighbours, not one
+            at = raw.find(digest, at + 1, end)
+        return at >= 0
+
+    def put_state(self, raw: bytearray, state: Array, now: int) -> int:
+        """Put the state after a step into one row, and return the number of the step."""
+        life, step, variant, zero, _, n = HEAD.unpack_from(raw)
+        HEAD.pack_into(raw, 0, life, step + 1, variant, zero, now, n)
+        raw[self._places["state"] : self._places["ids"]] = state.tobytes()
+        return int(step + 1)
+
+    def put_receipt(self, raw: bytearray, id: int, print: int, output: bytes) -> None:
+        """Remember the latest step of one row, in place of the oldest one."""
+        life, step, variant, zero, used, n = HEAD.unpack_from(raw)
+        slot, places, size = n % RECEIPTS, self._places, self.output.itemsize
+        _ID.pack_into(raw, places["ids"] + _ID.size * slot, id)
+        _U32.pack_into(raw, places["prints"] + _U32.size * slot, print)
+        _U32.pack_into(raw, places["steps"] + _U32.size * slot, step & 0xFFFFFFFF)
+        at = places["outputs"] + size * slot
+        raw[at : at + size] = output
+        HEAD.pack_into(raw, 0, life, step, variant, zero, used, (n + 1) & 0xFFFFFFFF)
 
     def zeros(self, n_rows: int) -> Array:
         return np.zeros(n_rows, self.dtype)

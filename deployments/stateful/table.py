@@ -26,7 +26,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -347,16 +347,19 @@ class Table:
         free = folder.f_bavail * folder.f_frsize if is_limited else self._map_size
         return used, os.fstat(self._file).st_blocks * 512, free
 
-    @contextmanager
-    def _changing(self) -> Iterator[Any]:
-        """Begin a transaction that changes the table, when it is this process' turn."""
+    def _changing(self) -> Any:
+        """Return a transaction that changes the table, when it is this process' turn."""
         began = time.perf_counter()
-        with self._env.begin(write=True, buffers=True) as txn:
-            waited = time.perf_counter() - began
-            if waited > self.longest_lock_s:
-                self.longest_lock_s = waited
+        txn = self._env.begin(write=True, buffers=True)
+        waited = time.perf_counter() - began
+        if waited > self.longest_lock_s:
+            self.longest_lock_s = waited
+        try:
             self.page.require_valid()
-            yield txn
+        except UnavailableError:
+            txn.abort()
+            raise
+        return txn
 
     def _note(self, txn: Any, number: int, names: Sequence[bytes]) -> None:
         txn.put(b"\1l" + _NUMBER.pack(number), b"\n".join(names))
