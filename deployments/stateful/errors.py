@@ -67,5 +67,8 @@ class FolderError(StateError):
     """The folder or file of a table cannot be used; the message says why, in one sentence."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
+        super().__init__(path, why)
         self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: {self.why}"
