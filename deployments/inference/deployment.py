@@ -20,7 +20,7 @@ from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.ray_private.haproxy_front import missing
 from deployments.ray_private.serve import read_front_configuration
 from deployments.replica import Observability, ReplicaBase
-from deployments.stateful.connect import connect
+from deployments.stateful import Engine
 from deployments.stateful.shards import ForeignStatesError
 from deployments.store import Store
 from models.networks.network import Network
@@ -72,7 +72,7 @@ class Inference(ReplicaBase):
         output = output_form(network, diagnoses)
         tag = network.digest if diagnoses is None else f"{network.digest} with diagnosis"
         try:
-            engine = await connect(options, state, output, tag, open_store, traces)
+            engine = await Engine.connect(options, state, output, tag, open_store, traces)
         except ForeignStatesError as error:
             raise AnotherNetworkError(network, error) from error
         self._service = InferenceService(engine, network, diagnoses)

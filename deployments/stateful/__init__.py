@@ -1,6 +1,13 @@
 """An engine that keeps recurrent states exactly, for any model.
 
-It knows keys, arrays, steps and time. :mod:`.protocol` has the rules on one page. A service
-connects with :func:`deployments.stateful.ray.client.connect_engine` and steps its model with a
-:class:`deployments.stateful.replica.batcher.Batcher`.
+States are rows of a table in shared memory (:mod:`.table`), a step is one transaction on it, and a
+home per shard copies the rows to a store (:mod:`.home`). A replica calls :meth:`Engine.connect`,
+and steps its :class:`Model` with :meth:`Engine.batcher`.
 """
+
+from deployments.stateful.engine import Engine
+from deployments.stateful.errors import StateError
+from deployments.stateful.model import Model
+from deployments.stateful.options import StateOptions
+
+__all__ = ["Engine", "Model", "StateError", "StateOptions"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
 
 from deployments.stateful.batcher import Batcher, Shard
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.model import Model
+from deployments.stateful.options import StateOptions
 from deployments.stateful.row import (
     Array,
     RowForm,
@@ -21,6 +25,8 @@ from deployments.stateful.row import (
     without_receipts,
 )
 from deployments.stateful.table import Listed, Operation, Table, boot_clock
+from deployments.store import Store
+from deployments.tracing.process import TracingOptions
 
 CHANGE_TIMEOUT_S = 4.0
 _PART = 1000
@@ -64,6 +70,47 @@ class Engine:
         self.form = form
         self._durable = durable
         self._shards = shards
+
+    @classmethod
+    async def connect(
+        cls,
+        options: StateOptions,
+        state: Array,
+        output: np.dtype[Any],
+        tag: str,
+        open_store: Callable[[], Store],
+        tracing: TracingOptions | None = None,
+    ) -> Self:
+        """Return the engine of the Serve replica that this is called in.
+
+        Args:
+            state: an initial state, for its data type and shape.
+            output: :attr:`.model.Model.output` of the models.
+            tag: names what the states belong to. While there are states of one tag, a replica with
+                another one does not start.
+            open_store: opens the store of the copies, here and in the state actors.
+
+        Raises:
+            ForeignStatesError: the states belong to another tag.
+            UnavailableError: the state actors or the store did not answer within a minute.
+        """
+        # Serve takes a second to import, and whoever reads options needs none of it.
+        from ray import serve
+
+        from deployments.ray_private.serve import writes_json
+        from deployments.stateful.link import connect_tables
+
+        # Requests make many objects and little garbage, for which Python looks too often.
+        gc.set_threshold(100_000, 50, 100)
+        form = RowForm(np.dtype((state.dtype, state.shape)), output)
+        app, store = serve.get_replica_context().app_name, open_store()
+        try:
+            shards = await connect_tables(
+                options, form, tag, open_store, store, app, tracing, writes_json()
+            )
+        finally:
+            await store.close()
+        return cls(shards, form, durable=options.durability == "durable")
 
     def batcher(
         self, model: Callable[[], Model | None], namespace: str = "", step_span: str = "step"
