@@ -84,6 +84,14 @@ class Store(Protocol):
     one process and used in another. A store object belongs to one event loop.
     """
 
+    @property
+    def identity(self) -> str:
+        """The place of the documents, the same for every store object of it; without a password."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only processes of this machine can use the store."""
+
     async def create(self, table: str, document: Document) -> None:
         """Add a document.
 

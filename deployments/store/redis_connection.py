@@ -42,6 +42,9 @@ class RedisConnection:
 
     Args:
         prepare: called before the first call, until it has succeeded.
+
+    Attributes:
+        identity: the server and its database.
     """
 
     def __init__(self, url: str, prepare: Callable[[Redis], Awaitable[None]]) -> None:
@@ -53,6 +56,8 @@ class RedisConnection:
         try:
             pool = self._make_pool()
             pool.connection_class(**pool.connection_kwargs)  # checks the options, connects nowhere
+            host, port, db = map(pool.connection_kwargs.get, ("host", "port", "db"))
+            self.identity = f"redis {host or 'localhost'}:{port or 6379}/{db or 0}"
         except (ValueError, TypeError):
             # without the cause: its message can contain a part of a badly escaped password
             raise InvalidStoreUrl(

@@ -37,12 +37,18 @@ ABANDONED_COPY_LIFETIME_MS = 600_000
 class RedisStore:
     """Documents in Redis hashes, changed by Lua scripts."""
 
+    is_local = False
+
     def __init__(self, url: str) -> None:
         self._url = url
         self._redis = RedisConnection(url, _migrate)
 
     def __reduce__(self) -> tuple[type[RedisStore], tuple[str]]:
         return RedisStore, (self._url,)
+
+    @property
+    def identity(self) -> str:
+        return self._redis.identity
 
     async def create(self, table: str, document: Document) -> None:
         (error,) = await self.create_many(table, [document])

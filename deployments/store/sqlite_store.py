@@ -38,6 +38,8 @@ _DELETE = "DELETE FROM documents WHERE collection = ? AND key = ?"
 class SqliteStore:
     """Documents in one file. Writes and reads have separate threads: no read waits for a sync."""
 
+    is_local = True
+
     def __init__(self, path: str) -> None:
         if not path or path == ":memory:" or "\0" in path:
             raise InvalidStoreUrl("a sqlite store needs the path of a file: sqlite:///PATH")
@@ -47,6 +49,10 @@ class SqliteStore:
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
         return SqliteStore, (str(self._path),)
+
+    @property
+    def identity(self) -> str:
+        return f"sqlite {self._path.resolve()}"
 
     async def create(self, table: str, document: Document) -> None:
         (error,) = await self.create_many(table, [document])

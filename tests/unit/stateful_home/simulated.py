@@ -1,0 +1,416 @@
+"""Machines, homes, a store and a cluster in virtual time, with faults.
+
+A process that is dead or cut off waits for ever at its next call; nothing of it is cleaned up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from deployments.stateful.errors import FolderError, StateError, UnavailableError
+from deployments.stateful.home import Home
+from deployments.stateful.options import StateOptions
+from deployments.stateful.row import RowForm
+from deployments.stateful.shards import Layout, agree_on_layout
+from deployments.stateful.table import Listed
+from deployments.store import Expected, StoreUnavailable
+
+T = TypeVar("T")
+
+FORM = RowForm(np.dtype("f4"), np.dtype([("action", "u1")]))
+LAYOUT = Layout(1, "a town", str(FORM))
+APP = "states:app"
+DEADLINE_S = 1.5
+LOG = 40
+
+
+class _Waiting(selectors.SelectSelector):
+    """Waits no time, and counts it."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise RuntimeError("every task waits for an event that never happens")
+        self.now += max(timeout, 0.0)
+        return []
+
+
+def simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in virtual time."""
+    selector = _Waiting()
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.time = lambda: selector.now  # type: ignore[method-assign]
+    defects: list[str] = []
+    loop.set_exception_handler(lambda _, context: defects.append(str(context)))
+    try:
+        result = loop.run_until_complete(asyncio.wait_for(work(), 10_000))
+        assert not defects, defects
+        return result
+    finally:
+        loop.set_exception_handler(lambda *_: None)
+        while tasks := asyncio.all_tasks(loop):
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(tasks, timeout=10))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def row_of(life: int, step: int, used: int = 0) -> bytes:
+    row = FORM.zeros(1)
+    row["life"], row["step"], row["used"] = life, step, used
+    return row.tobytes()
+
+
+def version_of(row: bytes) -> tuple[int, int]:
+    (made,) = FORM.rows(row)
+    return int(made["life"]), int(made["step"])
+
+
+class FakeTable:
+    """The methods of a table that a home uses. A row's life is its writer's term."""
+
+    form = FORM
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.page = SimpleNamespace(valid_until=0.0, copied=0)
+        self.rows: dict[bytes, bytes] = {}
+        self.number = 0
+        self.limit = 0
+        self._log: dict[int, set[bytes]] = {}
+        self._forgotten = 0
+
+    def is_valid(self) -> bool:
+        return bool(self.machine.clock() < self.page.valid_until)
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> int:
+        self.number += 1
+        self._log[self.number] = set(changes)
+        for name, row in changes.items():
+            self.rows.pop(name, None)
+            if row is not None:
+                self.rows[name] = row
+        while len(self._log) > LOG:
+            self._forgotten = min(self._log)
+            del self._log[self._forgotten]
+        return self.number
+
+    def get(self, names: Collection[bytes]) -> dict[bytes, bytes]:
+        return {name: self.rows[name] for name in names if name in self.rows}
+
+    def list(self, after: bytes = b"", limit: int = 7) -> list[Listed]:
+        names = sorted(name for name in self.rows if name > after)[:limit]
+        used = [int(FORM.rows(self.rows[name])["used"][0]) for name in names]
+        return [Listed(name, 0, 0, each) for name, each in zip(names, used, strict=True)]
+
+    def counts(self) -> tuple[int, int]:
+        return len(self.rows), self.limit
+
+    def set_limit(self, limit: int) -> None:
+        self.number += 1
+        self.limit = limit
+
+    def load(self, rows: Mapping[bytes, bytes]) -> None:
+        self.number += 1
+        self.rows.update(rows)
+
+    def changed(self, since: int) -> tuple[int, set[bytes] | None]:
+        if not self._forgotten <= since <= self.number:
+            return self.number, None
+        return self.number, {
+            name for number, names in self._log.items() if number > since for name in names
+        }
+
+    def evict(self, names: Collection[bytes], is_idle: Callable[[int], bool]) -> int:
+        idle = [name for name in names if name in self.rows]
+        self.change(dict.fromkeys(idle))
+        return len(idle)
+
+    def keep_reserve(self) -> None: ...
+
+    def free_stale_readers(self) -> int:
+        return 0
+
+
+class FakeFiles:
+    """As :class:`deployments.stateful.files.OwnedFiles`, on one machine."""
+
+    def __init__(self, machine: Machine, owner: object) -> None:
+        self._machine = machine
+        self.owner = owner
+        self.table: Any = None
+        self.begin_anew()
+
+    def reopen(self, owner: object) -> FakeFiles:
+        self.owner, self.is_new = owner, False
+        return self
+
+    def begin_anew(self) -> None:
+        if self.table is not None:
+            self.table.page.valid_until = 0.0
+        world = self._machine.world
+        world.n_tables += 1
+        nonce = str(world.n_tables)
+        self.form: Any = SimpleNamespace(nonce=nonce, term=0, tag=LAYOUT.tag)
+        self.is_new = True
+        self.table = FakeTable(self._machine)
+        self._machine.tables.append(self.table)
+
+    def remember_term(self, term: int) -> None:
+        self.form.term = term
+
+    def delete(self) -> None:
+        self.table.page.valid_until = 0.0
+        self._machine.files = None
+
+
+@dataclass
+class Machine:
+    """A machine with a clock of its own.
+
+    Attributes:
+        tables: that processes of it have mapped, whether these still have a file or not.
+    """
+
+    world: World
+    name: str
+    rate: float = 1.0
+    ahead_s: float = 0.0
+    alive: bool = True
+    reaches_store: bool = True
+    reaches_ray: bool = True
+    files: FakeFiles | None = None
+    tables: list[FakeTable] = field(default_factory=list)
+
+    def clock(self) -> float:
+        return self.ahead_s + now() * self.rate
+
+
+@dataclass
+class Process:
+    """A process of the home, and its view of store and cluster."""
+
+    machine: Machine
+    name: str
+    alive: bool = True
+
+    async def lives(self) -> None:
+        if not (self.alive and self.machine.alive):
+            self.machine.world.never.append(never := asyncio.Event())  # not for the garbage
+            await never.wait()
+
+
+class SimulatedStore:
+    """Rows, and the faults of their server.
+
+    Attributes:
+        lost, late: chance that the answer to a change is lost, and that it is made after its caller
+            has got an error.
+        versions: of each row's copies, as far as they were written.
+        journal: the rows before each change.
+    """
+
+    def __init__(self, is_local: bool = False, seed: int = 0) -> None:
+        self.is_local = is_local
+        self.identity = "simulated"
+        self.rows: dict[str, bytes] = {}
+        self.down = False
+        self.lost = self.late = 0.0
+        self.random = random.Random(seed)
+        self.n_changes = 0
+        self.on_change: Callable[[Mapping[str, bytes]], None] = lambda puts: None
+
+    def change(self, puts: Mapping[str, bytes], deletes: Collection[str], when: Expected) -> bool:
+        if self.rows.get(when.key) != when.value:
+            return False
+        self.on_change(puts)
+        for key in deletes:
+            self.rows.pop(key, None)
+        self.rows.update(puts)
+        self.n_changes += 1
+        return True
+
+
+class StoreClient:
+    """The store, as one process sees it."""
+
+    def __init__(self, store: SimulatedStore, process: Process) -> None:
+        self._store, self._process = store, process
+        self.is_local, self.identity = store.is_local, store.identity
+
+    async def _reach(self) -> None:
+        await self._process.lives()
+        await asyncio.sleep(self._store.random.uniform(0.0005, 0.01))
+        if self._store.down or not self._process.machine.reaches_store:
+            await asyncio.sleep(DEADLINE_S)
+            await self._process.lives()
+            raise StoreUnavailable("no answer")
+
+    async def get(self, table: str, key: str) -> bytes | None:
+        await self._reach()
+        value = self._store.rows.get(key)
+        await asyncio.sleep(0.001)
+        await self._process.lives()
+        return value
+
+    async def change(
+        self,
+        table: str,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        when: Expected,
+    ) -> bool:
+        store, puts, deletes = self._store, dict(puts), list(deletes)
+        await self._reach()
+        chance = store.random.random()
+        if chance < store.late:
+            delay = store.random.uniform(0, 3)
+            asyncio.get_running_loop().call_later(delay, store.change, puts, deletes, when)
+            raise StoreUnavailable("late")
+        held = store.change(puts, deletes, when)
+        if chance < store.late + store.lost:
+            raise StoreUnavailable("the answer is lost")
+        await asyncio.sleep(0.001)
+        await self._process.lives()
+        return held
+
+    async def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]:
+        await self._reach()
+        for number, item in enumerate(list(self._store.rows.items())):
+            if number % 5 == 4:
+                await self._reach()
+            yield item
+
+    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+        await self._reach()
+        return sum(self._store.rows.pop(key, None) is not None for key in list(keys))
+
+
+class ClusterView:
+    """The cluster, as one process sees it."""
+
+    session = "session"
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world, self._process = world, process
+        self.process = process.name
+
+    async def has_ended(self, name: str) -> bool:
+        await self._process.lives()
+        other = self._world.processes[name]
+        return other.machine is self._process.machine and not other.alive
+
+    async def is_current(self) -> bool:
+        await self._process.lives()
+        await asyncio.sleep(0.005)
+        if not self._process.machine.reaches_ray:
+            await asyncio.sleep(0.5)
+            raise UnavailableError("no answer")
+        return self._world.current is self._process
+
+
+class World:
+    """A cluster that keeps one home for shard 0, and the store."""
+
+    def __init__(
+        self, store: SimulatedStore, n_machines: int = 1, options: StateOptions | None = None
+    ) -> None:
+        self.store = store
+        self.options = options or StateOptions()
+        self.random = store.random
+        self.n_tables = 0
+        self.processes: dict[str, Process] = {}
+        self.current: Process | None = None
+        self.home: Home | None = None
+        self.homes: list[Home] = []
+        self.never: list[asyncio.Event] = []
+        self.machines = [
+            Machine(self, str(number), self.random.uniform(0.98, 1.02), self.random.uniform(0, 99))
+            for number in range(n_machines)
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def agree(self, layout: Layout = LAYOUT) -> None:
+        process = Process(self.machines[0], "replica")
+        client, view = StoreClient(self.store, process), ClusterView(self, process)
+
+        async def dismiss(shard: int) -> None: ...
+
+        await agree_on_layout(client, APP, layout, dismiss, view.has_ended)
+
+    def launch(self, machine: Machine, layout: Layout = LAYOUT) -> Process:
+        """Start the home's process on a machine; it is current from now on."""
+        process = Process(machine, f"process {len(self.processes)}")
+        self.processes[process.name] = process
+        self.current, self.home = process, None
+        self._tasks.append(asyncio.create_task(self._run(process, layout)))
+        return process
+
+    def open_files(self, process: Process) -> FakeFiles:
+        machine = process.machine
+        if machine.files is None:
+            machine.files = FakeFiles(machine, process)
+        elif machine.files.owner is not process and machine.files.owner.alive:  # type: ignore[attr-defined]
+            raise FolderError(None, "locked")  # type: ignore[arg-type]
+        elif machine.files.owner is not process:
+            machine.files.reopen(process)
+        return machine.files
+
+    def make_home(self, process: Process, layout: Layout = LAYOUT) -> Home:
+        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+            await asyncio.sleep(self.random.choice((0, 0.0001, 0.002)))
+            await process.lives()
+            return work(*arguments)
+
+        def end(error: BaseException) -> None:
+            process.alive = False
+
+        files: Any = self.open_files(process)
+        client, view = StoreClient(self.store, process), ClusterView(self, process)
+        at = APP, layout, 0, self.options, view, end, in_thread, process.machine.clock
+        home = Home(files, client, *at)
+        self.homes.append(home)
+        return home
+
+    async def _run(self, process: Process, layout: Layout) -> None:
+        home: Home | None = None
+        while process.alive:
+            try:
+                home = home or self.make_home(process, layout)
+                await home.start()
+                if self.current is process:
+                    self.home = home
+                return
+            except (StoreUnavailable, StateError):
+                await asyncio.sleep(0.2)
+                await process.lives()
+
+    def valid_tables(self) -> list[FakeTable]:
+        return [
+            table
+            for machine in self.machines
+            if machine.alive
+            for table in machine.tables
+            if table.is_valid()
+        ]
+
+    async def until_acting(self, timeout_s: float = 30.0) -> Home:
+        async with asyncio.timeout(timeout_s):
+            while self.home is None or not self.home.table.is_valid():  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)
+        return self.home
