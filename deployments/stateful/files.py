@@ -76,8 +76,10 @@ def _obstacle(memory: Path, folder: Path, need: int) -> str | None:
     if not os.access(memory, os.W_OK | os.X_OK):
         return f"{memory} cannot be written to"
     space = os.statvfs(memory)  # with no blocks if it has no limit
-    tables = folder.glob("*/*/table")  # of an earlier start, which go on with what they have
-    free = space.f_bavail * space.f_frsize + sum(table.stat().st_blocks * 512 for table in tables)
+    free = space.f_bavail * space.f_frsize
+    for table in folder.glob("*/*/table"):  # of an earlier start, which goes on with what it has
+        with contextlib.suppress(FileNotFoundError):
+            free += table.stat().st_blocks * 512
     if space.f_blocks and free < need:
         return f"{memory} has {free >> 20} MB free, and they may need {need >> 20} MB"
     return None
