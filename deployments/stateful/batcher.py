@@ -144,7 +144,8 @@ class Batcher:
 
     Attributes:
         fallback: makes the steps that this model refuses. Without one they fail.
-        on_step: is called with each batch, after its responses; an error of it is logged.
+        on_step: is called with each batch that was kept as a whole, after its responses; an error
+            of it is logged.
         counts: may be replaced by others, which then count on.
     """
 
@@ -348,8 +349,7 @@ class _Lane:
         try:
             await self._shard.copied(table, turn.number)
         except Exception as error:
-            for piece in turn.pieces:
-                piece.fail(None, error)
+            turn.fail(error)
         else:
             turn.respond()
 
@@ -634,16 +634,22 @@ class _Turn:
 
     def again(self) -> list[Piece]:
         """Return what has to be stepped again, because another process changed its states."""
-        raced = self._written.raced
-        if not raced:
-            return []
-        again = []
-        for round in self._rounds:
+        return [piece.take(rows) for piece, rows in self._divided(raced=True)]
+
+    def fail(self, error: Exception) -> None:
+        """Fail every row, but those that are stepped again."""
+        for piece, rows in self._divided(raced=False):
+            piece.fail(rows, error)
+
+    def _divided(self, raced: bool) -> Iterator[tuple[Piece, list[int]]]:
+        """Yield pieces with those of their rows that have lost a race, or with the others."""
+        lost = self._written.raced
+        for round in self._rounds if lost or not raced else ():
             for piece, first, after in round.parts():
-                rows = [row - first for row in range(first, after) if round.places[row] in raced]
+                places = round.places[first:after]
+                rows = [row for row, place in enumerate(places) if (place in lost) == raced]
                 if rows:
-                    again.append(piece if len(rows) == len(piece.names) else piece.take(rows))
-        return again
+                    yield piece, rows
 
     def respond(self) -> None:
         """Answer every row, but those that are stepped again."""

@@ -1,0 +1,358 @@
+"""Batches: fairness, failures of model, table and store, and what observers see."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deployments.stateful import batcher as batcher_module
+from deployments.stateful.batcher import MAX_ROWS, Batcher, SteppedBatch
+from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
+from deployments.stateful.engine import Engine
+from deployments.stateful.errors import (
+    NotBegunError,
+    OutcomeUnknownError,
+    TooManyStatesError,
+    UnavailableError,
+)
+from deployments.stateful.row import Key
+from deployments.stateful.table import Operation, Table
+from tests.support.local_states import LocalShard, open_table
+from tests.unit.states.implementations import Awaited, InterruptedShard, Pause
+from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, print_of, rows_of
+
+KEY, OTHER = Key("run", "junction"), Key("other", "junction")
+
+
+class States:
+    """A table, with batchers on it."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.model = Tape()
+
+    def batcher(self, shard: Any = None, durable: bool = False, refused: int = 0) -> Batcher:
+        model = Tape(refused) if refused else self.model
+        engine = Engine([shard or LocalShard(self.table)], FORM, durable)
+        return engine.batcher(lambda: model, "refusing" if refused else "")
+
+
+@pytest.fixture
+def states() -> Iterator[States]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
+        table = open_table(Path(folder), FORM)
+        yield States(table)
+        table.close()
+
+
+def call(
+    batcher: Batcher, keys: Sequence[Key], numbers: Sequence[int], **arguments: Any
+) -> RowOutcomes:
+    outcomes = RowOutcomes(len(keys))
+    batcher.submit_rows(rows_of(keys, numbers, **arguments), range(len(keys)), outcomes)
+    return outcomes
+
+
+async def answers_of(outcomes: RowOutcomes) -> list[Any]:
+    return list(await outcomes.all())
+
+
+def numbers_of(result: StepResult) -> list[int]:
+    """Return the numbers of all steps of a state, of which there are few."""
+    return list(result.output[-result.step :])
+
+
+class TestFairness:
+    async def test_a_large_call_of_new_runs_keeps_others_for_few_turns(self, states: States):
+        batcher, longest = states.batcher(), 0
+        runs = [Key(f"run-{n}", "junction") for n in range(4096)]
+        outcomes = call(batcher, runs, range(4096))
+        while not outcomes.done():
+            before = states.model.n_batches
+            await batcher.submit(KEY, 1)
+            longest = max(longest, states.model.n_batches - before)
+        assert longest <= len(runs) / MAX_ROWS + 2
+        assert [result.step for result in await answers_of(outcomes)] == [1] * len(runs)
+
+    async def test_requests_that_wait_are_stepped_together(self, states: States):
+        batcher = states.batcher()
+        results = await asyncio.gather(*(batcher.submit(Key(f"{n}", "x"), n) for n in range(40)))
+        assert states.model.n_batches == 1
+        assert [numbers_of(result) for result in results] == [[n] for n in range(40)]
+
+    async def test_steps_of_one_state_are_made_in_the_order_of_the_requests(self, states: States):
+        batcher = states.batcher()
+        first = batcher.submit(KEY, 1)
+        rows = call(batcher, [KEY, OTHER, KEY], [2, 3, 4])
+        last = batcher.submit(KEY, 5)
+        await batcher.close()
+        assert numbers_of(await last) == [1, 2, 4, 5]
+        assert [result.step for result in await answers_of(rows)] == [2, 1, 3]
+        assert (await first).step == 1
+        assert batcher.idle
+        assert states.table.latest() == 2, "of the limit, and of the turn"
+
+    async def test_a_turn_is_bounded(self, states: States):
+        batcher, rows = states.batcher(), LONGEST_PIECE - 1
+        keys = [Key(f"{n}", "x") for n in range(rows)]
+        calls = [call(batcher, keys, range(rows)) for _ in range(2)]
+        single = batcher.submit(KEY, 1)
+        await single
+        assert all(outcomes.done() for outcomes in calls)
+        assert states.model.n_batches == 3
+        assert states.table.latest() == 3
+
+
+def test_rows_of_a_call_are_divided_in_their_order():
+    a, b = Key("run", "a"), Key("run", "b")
+    keys = Keys([a, b, a, a, b])
+    assert [list(rows) for rows, _ in keys.pieces] == [[0, 1], [2, 4], [3]]
+    assert keys.most_of_one == 3
+    many = Keys([Key("run", f"{n}") for n in range(LONGEST_PIECE + 1)])
+    assert [rows for rows, _ in many.pieces] == [
+        range(LONGEST_PIECE),
+        range(LONGEST_PIECE, LONGEST_PIECE + 1),
+    ]
+
+
+class TestCancelledRequests:
+    async def test_a_cancelled_request_makes_no_step(self, states: States):
+        batcher = states.batcher()
+        batcher.submit(KEY, 1).cancel()
+        rows = call(batcher, [KEY, OTHER], [2, 3])
+        rows.cancel()
+        assert numbers_of(await batcher.submit(KEY, 4)) == [4]
+        assert [type(each) for each in await answers_of(rows)] == [ConnectionAbortedError] * 2
+        assert states.table.counts()[0] == 1
+
+    async def test_a_request_that_is_cancelled_in_its_turn_fails_no_other(self, states: States):
+        batcher = states.batcher(LocalShard(Awaited(states.table)))  # type: ignore[arg-type]
+        first, rows, other = batcher.submit(KEY, 1), call(batcher, [KEY], [2]), None
+        other = batcher.submit(KEY, 3)
+        await asyncio.sleep(0)
+        first.cancel()
+        rows.cancel()
+        assert numbers_of(await other) == [1, 2, 3]
+
+
+class TestFailures:
+    async def test_a_model_that_raises_fails_its_turn_alone(
+        self, states: States, caplog: pytest.LogCaptureFixture
+    ):
+        batcher = states.batcher()
+        await batcher.submit(KEY, 1)
+        failing = [batcher.submit(KEY, 2), batcher.submit(OTHER, RAISES)]
+        rows = call(batcher, [KEY] + [Key(f"{n}", "x") for n in range(MAX_ROWS - 1)], range(512))
+        for each in failing:
+            with pytest.raises(RuntimeError, match="The model fails"):
+                await each
+        assert (await answers_of(rows))[0].step == 2
+        assert "A turn of the hidden states failed" in caplog.text
+
+    async def test_requests_wait_for_a_table_that_is_away(self, states: States):
+        batcher, page = states.batcher(), states.table.page
+        page.valid_until = 0.0
+        waiting = [batcher.submit(KEY, n, f"{n}", print_of(n)) for n in range(3)]
+        await asyncio.sleep(0.1)
+        assert not any(each.done() for each in waiting)
+        page.valid_until = math.inf
+        later = batcher.submit(KEY, 3)
+        assert numbers_of(await later) == [0, 1, 2, 3]
+        assert [(await each).step for each in waiting] == [1, 2, 3]
+
+    async def test_requests_fail_when_the_table_stays_away(
+        self, states: States, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(batcher_module, "LONGEST_OUTAGE_S", 0.1)
+        batcher, page = states.batcher(), states.table.page
+        page.valid_until = 0.0
+        with pytest.raises(UnavailableError):
+            await batcher.submit(KEY, 1)
+        with pytest.raises(UnavailableError):
+            await batcher.submit(KEY, 2)
+        page.valid_until = math.inf
+        assert numbers_of(await batcher.submit(KEY, 3)) == [3]
+
+    async def test_a_full_table_refuses_new_states(self, states: States):
+        batcher = states.batcher()
+        await batcher.submit(KEY, 1)
+        states.table.set_limit(1)
+        assert not batcher.at_capacity
+        rows = call(batcher, [OTHER, KEY], [2, 3])
+        refused, made = await answers_of(rows)
+        assert (type(refused), made.step) == (TooManyStatesError, 2)
+        assert batcher.at_capacity
+        assert batcher.counts.at_capacity == 1
+        states.table.end(Operation("reset", KEY.run))
+        assert (await batcher.submit(OTHER, 4)).step == 1
+
+    async def test_without_a_model_requests_fail(self, states: States):
+        batcher = Engine([LocalShard(states.table)], FORM).batcher(lambda: None)
+        with pytest.raises(RuntimeError, match="no model"):
+            await batcher.submit(KEY, 1)
+
+
+class TestFallback:
+    async def test_it_makes_the_steps_that_the_model_refuses(self, states: States):
+        refusing = states.batcher(refused=2)
+        with pytest.raises(RefusedError):
+            await refusing.submit(KEY, 2)
+        refusing.fallback = states.batcher()
+        rows = call(refusing, [KEY, KEY, OTHER], [3, 4, 6])
+        found = await answers_of(rows)
+        assert [numbers_of(result) for result in found] == [[3], [4], [6]]
+        assert refusing.counts.passed_on == 2
+
+    async def test_it_does_not_make_a_step_whose_sequence_was_not_begun(self, states: States):
+        refusing = states.batcher(refused=2)
+        refusing.fallback = states.batcher()
+        await refusing.fallback.submit(KEY, 1)
+        rows = call(refusing, [KEY], [3], continues=True)
+        assert isinstance((await answers_of(rows))[0], NotBegunError)
+
+
+class Store(LocalShard):
+    """A shard whose copies are made when a test allows it, or fail."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(table)
+        self.allowed = asyncio.Event()
+        self.numbers: list[int] = []
+        self.errors: list[Exception] = []
+
+    async def copied(self, table: Table, number: int) -> None:
+        assert table is self.table
+        self.numbers.append(number)
+        await self.allowed.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+class TestDurable:
+    async def test_a_response_waits_for_its_copy_and_turns_do_not(self, states: States):
+        store = Store(states.table)
+        batcher = states.batcher(store, durable=True)
+        first = batcher.submit(KEY, 1, "key", 1)
+        await asyncio.sleep(0.01)
+        repeated, second = batcher.submit(KEY, 1, "key", 1), batcher.submit(KEY, 2)
+        await asyncio.sleep(0.01)
+        assert states.table.read([b"run\0junction"]).rows["step"] == 2
+        assert not any(each.done() for each in (first, repeated, second))
+        assert not batcher.idle
+        assert store.numbers == [states.table.latest() - 1, states.table.latest()]
+        store.allowed.set()
+        assert (await first, (await second).step) == (await repeated, 2)
+
+    async def test_a_repeated_request_waits_for_the_copy_of_the_first(self, states: States):
+        await states.batcher().submit(KEY, 1, "key", 1)
+        store = Store(states.table)
+        repeated = states.batcher(store, durable=True).submit(KEY, 1, "key", 1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.numbers == [states.table.latest()]
+        store.allowed.set()
+        assert (await repeated).step == 1
+
+    async def test_without_a_confirmation_the_outcome_is_unknown(self, states: States):
+        store = Store(states.table)
+        store.errors = [OutcomeUnknownError(), OutcomeUnknownError()]
+        store.allowed.set()
+        with pytest.raises(OutcomeUnknownError):
+            await states.batcher(store, durable=True).submit(KEY, 1)
+        assert states.table.counts()[0] == 1
+        with pytest.raises(OutcomeUnknownError):
+            await Engine([store], FORM, durable=True).reset("run")
+
+    async def test_rows_that_are_stepped_again_have_their_own_confirmation(self, states: States):
+        pause = Pause(states.batcher)
+        store = Store(states.table)
+        store.errors = [OutcomeUnknownError()]
+        shard = InterruptedShard(store, pause)
+        batcher = states.batcher(shard, durable=True)
+
+        async def act(other: Batcher) -> None:
+            await other.submit(KEY, 1)
+
+        pause.act = act
+        keys = [KEY, *(Key(f"{n}", "x") for n in range(MAX_ROWS))]
+        rows = call(batcher, keys, range(len(keys)))
+        await asyncio.sleep(0.02)
+        store.allowed.set()
+        raced, *unknown, last = await answers_of(rows)
+        assert (numbers_of(raced), numbers_of(last)) == ([1, 0], [MAX_ROWS])
+        assert {type(each) for each in unknown} == {OutcomeUnknownError}
+        assert batcher.counts.raced == 1
+        assert len(store.numbers) == 2
+
+
+class TestRaces:
+    @pytest.mark.parametrize("kind", ["import", "fork"])
+    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(
+        self, tmp_path: Path, kind: str
+    ):
+        tables = []
+        for number in range(3):
+            (tmp_path / f"{number}").mkdir()
+            tables.append(open_table(tmp_path / f"{number}", FORM))
+
+        def engine() -> Engine:
+            return Engine([LocalShard(table) for table in tables], FORM)
+
+        pause, model = Pause(engine), Tape()
+        shards = [InterruptedShard(LocalShard(table), pause) for table in tables]
+        batcher = Engine(shards, FORM).batcher(lambda: model)
+        imported = {"junction": (40, np.arange(8, dtype="<u4"))}
+        await engine().write("source", imported)
+
+        for run in ("a", "b", "c", "d"):
+
+            async def act(other: Engine, run: str = run) -> None:
+                if kind == "import":
+                    await other.write(run, imported)
+                else:
+                    await other.fork("source", run)
+
+            await batcher.submit(Key(run, "junction"), 1)
+            pause.act = act
+            result = await batcher.submit(Key(run, "junction"), 9)
+            assert result == ((1, 2, 3, 4, 5, 6, 7, 9), 41)
+            assert (await engine().read(run))["junction"][0] == 41
+        assert batcher.counts.raced == 4
+        for table in tables:
+            table.close()
+
+
+class TestObservers:
+    async def test_a_batch_is_reported_after_its_responses(self, states: States):
+        batcher, seen = states.batcher(refused=5), list[SteppedBatch]()
+        await batcher.submit(KEY, 1, "key", 1)
+        batcher.on_step = seen.append
+        rows = call(batcher, [KEY, OTHER, Key("third", "x")], [1, 5, 6], request_ids=["key"] * 3)
+        await answers_of(rows)
+        # The key was used with another observation for the first row.
+        (batch,) = seen
+        assert list(batch.keys) == [OTHER, Key("third", "x")]
+        assert list(batch.steps) == [0, 1]
+        assert isinstance(batch.outputs[0], RefusedError)
+        assert (batch.after[1, -1], batch.before[1, -2], batch.before[1, -1] >> 31) == (6, 0, 1)
+        assert batch.seconds > 0
+
+    async def test_an_error_of_an_observer_fails_no_request(
+        self, states: States, caplog: pytest.LogCaptureFixture
+    ):
+        batcher = states.batcher()
+
+        def fail(batch: SteppedBatch) -> None:
+            raise ValueError("a defect")
+
+        batcher.on_step = fail
+        assert (await batcher.submit(KEY, 1)).step == 1
+        await asyncio.sleep(0)
+        assert "A batch was not reported" in caplog.text
