@@ -1,1 +1,0 @@
-"""The authority's side: who owns which state, and what was committed last."""

@@ -1,1 +1,0 @@
-"""Between the two: the state actor, the replicas' way to it, and the channel of commits."""

@@ -1,1 +1,0 @@
-"""A replica's side: the states that it owns, and their steps."""
