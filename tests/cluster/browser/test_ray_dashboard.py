@@ -53,11 +53,11 @@ def keep(browser: Chrome, path: Path) -> None:
         (
             "actors",
             [
-                "StateActor(inference, layout 1, shard 0)",
+                "StateActor(inference, shard 0)",
                 "ServeReplica:inference:Inference",
                 "ServeReplica:gateway:Gateway",
                 "ServeReplica:loans:CustomerRecords",
-                "hidden_states:inference:1/0",
+                "hidden_states:inference/0",
             ],
         ),
     ],

@@ -13,12 +13,11 @@ import httpx
 import numpy as np
 import pytest
 
-from deployments.stateful.protocol import Key
+from deployments.stateful.row import Key
 from examples.own_model.lstm import INPUTS, Lstm
 from load_tests.harness.system import System
 
 NAME = "lstm"
-COMMITTED_S = 0.3  # by then a step is committed, with a wide margin on a busy machine
 ENTITIES = [f"sensor-{n}" for n in range(6)]
 
 
@@ -93,7 +92,6 @@ async def test_states_of_another_shape_survive_the_kill_of_a_replica_and_of_the_
     clients = Clients(lstm, f"run-{uuid.uuid4().hex[:8]}")
     await clients.step(10)
     for title in (f"ray::ServeReplica:{NAME}:", "ray::StateActor"):
-        await asyncio.sleep(COMMITTED_S)
         system.kill(system.processes(title)[-1])  # the newest is this application's
         await clients.step(10)
     clients.assert_follows_model()

@@ -1,4 +1,4 @@
-"""One trace from the gateway to the store, across every process on its way."""
+"""One trace from the gateway to the policy's step, across every process on its way."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ WAY = [
     ("gateway-traced", "POST /predict_action"),
     ("inference-traced", "POST /traced/predict_action"),
     ("inference-traced", "GRU step"),
-    ("inference-traced", "commit"),
-    ("hidden-states", "commit at the state actor"),
-    ("hidden-states", "write snapshots"),
-    ("hidden-states", "sqlite commit"),
 ]
 
 
@@ -74,7 +70,7 @@ def act(client: httpx.Client, n: int, traceparent: str | None = None) -> None:
     client.post("/traffic/action", json=body_of(n), headers=headers).raise_for_status()
 
 
-def test_one_trace_leads_from_the_gateway_to_the_store(
+def test_one_trace_leads_from_the_gateway_to_the_step(
     client: httpx.Client, collector: Collector
 ) -> None:
     trace_id, span_id, header = traceparent()
@@ -101,7 +97,10 @@ def test_one_trace_leads_from_the_gateway_to_the_store(
 
 @pytest.mark.parametrize(
     ("path", "shared"),
-    [("/traced/api/traffic/action", "POST /predict_actions"), ("/traced/predict_action", "commit")],
+    [
+        ("/traced/api/traffic/action", "POST /predict_actions"),
+        ("/traced/predict_action", "GRU step"),
+    ],
 )
 async def test_what_requests_share_is_linked_to_the_trace_of_each(
     gateways: System, authorized: dict[str, str], collector: Collector, path: str, shared: str

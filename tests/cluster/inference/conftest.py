@@ -13,13 +13,13 @@ from models.networks.shipped import JUNCTIONS
 
 @pytest.fixture(scope="package")
 def several(system: System) -> Iterator[None]:
-    """Serve three replicas below ``/many``, and two with two shards below ``/sync``."""
+    """Serve three replicas below ``/many``, and two with two shards below ``/durable``."""
     system.deploy(
         application("many", "/many", replicas=3),
-        application("sync", "/sync", replicas=2, durability="actor", shards=2),
+        application("durable", "/durable", replicas=2, durability="durable", shards=2),
     )
     yield
-    system.remove("many", "sync")
+    system.remove("many", "durable")
 
 
 def step(system: System, prefix: str, run: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from load_tests.chaos.checker import Verdict, check
+from load_tests.chaos.checker import check
 from load_tests.chaos.clients import Client
 from load_tests.chaos.history import History, Key, Outcome, Prediction
 from tests.reference import JUNCTIONS, ReferencePolicy
@@ -93,13 +93,10 @@ class Load:
         return asked
 
 
-def verdict_of(
-    history: History, weights: Mapping[str, torch.Tensor], faults: Sequence[float] = ()
-) -> Verdict:
-    """Check steps, actions and confidences against the reference policy with these weights."""
-    return check(history, faults, ReferencePolicy(weights).step)
-
-
 def assert_is_serial(history: History, weights: Mapping[str, torch.Tensor]) -> None:
-    """Assert that each junction's answers are the steps of one serial history from zeros."""
-    assert [str(each) for each in verdict_of(history, weights).findings] == []
+    """Assert that each junction's answers are the steps of one serial history from zeros.
+
+    Steps, actions and confidences are compared with the reference policy with these weights.
+    """
+    verdict = check(history, ReferencePolicy(weights).step)
+    assert [str(each) for each in verdict.findings] == []

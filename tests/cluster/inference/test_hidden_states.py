@@ -16,8 +16,8 @@ from tests.reference import JUNCTIONS, ReferenceJunction
 
 pytestmark = pytest.mark.usefixtures("several")
 
-PREFIXES = ["", "/many", "/sync"]
-"""Of one replica; of three; and of two whose responses wait for commits, on two shards."""
+PREFIXES = ["", "/many", "/durable"]
+"""Of one replica; of three; and of two whose responses wait for the store, on two shards."""
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -95,9 +95,7 @@ async def test_predictions_after_a_reset_start_from_zeros_while_others_race_with
                 "status": "ok",
                 "message": "Hidden states reset for all junctions",
             }
-    # on a busy machine a state may be on its way too long; such a request has made no step
-    assert all("could not be reached in time" in what for what in load.failures)
-    assert len(load.failures) < len(load.answers) / 20
+    assert load.failures == []
     resets_seen = sum(answer.step == 1 for answer in load.answers)
     assert resets_seen >= 10 * len(JUNCTIONS)
     # quiet now: a last reset, and the next prediction must be exactly the first step

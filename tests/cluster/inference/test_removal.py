@@ -1,20 +1,37 @@
-"""What an application leaves behind when it is removed."""
+"""What an application leaves behind when it is removed, and when it comes back otherwise."""
 
 from __future__ import annotations
 
-from load_tests.harness.system import application
+from collections.abc import Collection
+from functools import partial
+
+import psutil
+import pytest
+
+from load_tests.harness.system import System, application
 from tests.cluster.gateway.conftest import wait_for
 from tests.cluster.inference.conftest import step
 
+RUNS = [f"run-{number}" for number in range(8)]
 
-def test_its_state_actor_ends_and_the_next_one_has_its_states(system, run_id):
-    removed, others = application("removed", "/removed", lease_s=0.5), set(system.state_actors())
-    system.deploy(removed)
-    (actor,) = set(system.state_actors()) - others
-    assert [step(system, "removed", run_id) for _ in range(2)] == [1, 2]
-    system.remove("removed")
-    wait_for(lambda: not actor.is_running(), timeout_s=90)
 
-    system.deploy(removed)
-    assert step(system, "removed", run_id) == 3
+@pytest.mark.timeout(400)
+def test_its_state_actor_ends_and_the_next_ones_have_its_states_also_in_more_shards(system):
+    others = set(system.state_actors())
+    deploy(system)
+    assert [step(system, "removed", run) for run in RUNS * 2] == [1] * 8 + [2] * 8
+    for shards in (1, 2, 1):
+        actors = set(system.state_actors()) - others
+        system.remove("removed")
+        wait_for(partial(have_ended, actors), timeout_s=120)
+        deploy(system, shards)
+    assert [step(system, "removed", run) for run in RUNS] == [3] * 8
     system.remove("removed")
+
+
+def have_ended(processes: Collection[psutil.Process]) -> bool:
+    return not any(each.is_running() for each in processes)
+
+
+def deploy(system: System, shards: int = 1) -> None:
+    system.deploy(application("removed", "/removed", shards=shards))

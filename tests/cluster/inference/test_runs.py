@@ -11,7 +11,7 @@ from models.networks.shipped import JUNCTIONS
 pytestmark = pytest.mark.usefixtures("several")
 
 
-@pytest.fixture(params=["many", "sync"], ids=["three replicas", "two shards"])
+@pytest.fixture(params=["many", "durable"], ids=["three replicas", "two shards"])
 def url(request: pytest.FixtureRequest, system: System) -> str:
     return f"{system.url}/{request.param}"
 
