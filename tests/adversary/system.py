@@ -43,8 +43,6 @@ from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
 from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
-from deployments.inference.options import InferenceOptions
-from deployments.inference.policy_model import initial_state
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
 from load_tests.harness.free_ports import free_ports
@@ -53,11 +51,12 @@ from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
 from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
-from tests.support.states import LocalStates
+from tests.support.local_states import local_engine
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
 from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH
 from tests.unit.inference.policies import WEIGHTS
+from tests.unit.inference.replicas import FORM
 
 USER = "ann"
 
@@ -191,14 +190,12 @@ async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
-    options = InferenceOptions()
-    states = LocalStates(options, initial_state)
-    service = InferenceService(await states.start_engine())
-    torch.save(WEIGHTS, folder / "agent.th")
-    await service.policies.primary.slot.load(str(folder / "agent.th"))
-    yield inference.create_app(service)
-    await service.close()
-    states.stop()
+    with local_engine(FORM) as engine:
+        service = InferenceService(engine)
+        torch.save(WEIGHTS, folder / "agent.th")
+        await service.policies.primary.slot.load(str(folder / "agent.th"))
+        yield inference.create_app(service)
+        await service.close()
 
 
 @asynccontextmanager
