@@ -14,7 +14,7 @@ from typing import Any
 from tritonclient.grpc import service_pb2 as messages
 
 from deployments.http.messages import is_name
-from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.row import RECEIPTS
 from greenwave.client.calls.tensors import HEADER_LENGTH
 from greenwave.client.core.call import Reply
 
@@ -86,11 +86,11 @@ def may_have_key(request: Any) -> bool:
     if any(tensor.name == "request_id" for tensor in request.inputs):
         return True
     rows = next((each.shape[:1] for each in request.inputs if each.name == "observation"), [0])
-    return bool(rows) and rows[0] <= MAX_RECEIPTS
+    return bool(rows) and rows[0] <= RECEIPTS
 
 
 def first_run(request: Any) -> str | None:
-    """Return the run whose owner a request is sent to: of its sequence, or of its first row."""
+    """Return the run by which a request is sent to a replica: of its sequence, or first row."""
     run: str | None = None
     if "sequence_id" in request.parameters:
         run = str(_parameters(request.parameters).get("sequence_id"))

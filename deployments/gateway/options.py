@@ -45,7 +45,7 @@ class GatewayOptions(Options):
         gt=0,
         le=60,
         description="Longest wait for an answer of the inference service before the fallback is "
-        "given. Must be above 1.5, for which `inference_app` waits for a hidden state.",
+        "given.",
     )
     inference_app: str = Field(
         "inference",

@@ -66,9 +66,13 @@ class Routes:
         return 200, self._service.public_keys(), _KEYS_HEADERS
 
     async def demo(self, scope: Scope, body: bytes) -> Answer:
-        """Decide for a random junction with made-up observations."""
+        """Decide for a random junction with made-up observations.
+
+        A request that is repeated with its `Idempotency-Key` gets the same junction and decision.
+        """
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        return _success(await self._service.demo(run, request_id))
+        key = header(scope, RAW_KEY_HEADER)
+        return _success(await self._service.demo(run, key, request_id))
 
     async def act(self, scope: Scope, body: bytes) -> Answer:
         """Choose the signal of a junction from its observations.
@@ -83,12 +87,16 @@ class Routes:
         return _success(await self._service.act(body, run, key, request_id))
 
     async def reset(self, scope: Scope, body: bytes) -> Answer:
-        """Clear the hidden states of all junctions."""
+        """Clear the hidden states of all junctions.
+
+        A request that is repeated with its `Idempotency-Key` clears nothing more.
+        """
         run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
+        key = header(scope, RAW_KEY_HEADER)
         who, where = self._authenticate(scope, "reset").subject, client_address(scope)
         detail = f"run {run or DEFAULT_RUN}"
         try:
-            answer = await self._service.reset(run, request_id)
+            answer = await self._service.reset(run, key, request_id)
         except UnavailableError:
             self._service.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise

@@ -111,7 +111,6 @@ class GatewayService:
         self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
         self._fallback = fallback or Fallback()
         self._guard = guard
-        self._random = random.Random()
         self._log = RateLimitedLogger("Answers")
         self._health = SingleFlight(inference.is_healthy)
 
@@ -160,12 +159,17 @@ class GatewayService:
         query = parse_action_request(body, safely, self.network)
         return await self._decide(query, run, key, request_id)
 
-    async def demo(self, run: str | None, request_id: str | None) -> ActionBody:
-        """Answer GET /traffic/action, for a random junction."""
-        junction = self._random.choice(list(self.network.junctions.values()))
-        observation = random_observation(junction, self._random)
+    async def demo(self, run: str | None, key: str | None, request_id: str | None) -> ActionBody:
+        """Answer GET /traffic/action, for a random junction.
+
+        Junction and observation follow from the key, so that a repeated request is the same step.
+        """
+        key = _checked(key, NOT_A_KEY) or new_key()
+        source = random.Random(key)
+        junction = source.choice(list(self.network.junctions.values()))
+        observation = random_observation(junction, source)
         query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
-        return await self._decide(query, run, None, request_id)
+        return await self._decide(query, run, key, request_id)
 
     async def _decide(
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
@@ -224,14 +228,20 @@ class GatewayService:
             answer["failedDetectors"] = dict(failed)
         return answer
 
-    async def reset(self, run: str | None, request_id: str | None) -> ResetResponse:
+    async def reset(
+        self, run: str | None, key: str | None, request_id: str | None
+    ) -> ResetResponse:
         """Clear a run's hidden states.
+
+        Args:
+            run, key, request_id: as for :meth:`act`.
 
         Raises:
             UnavailableError: the inference service is down; the states may be as they were.
         """
+        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
         try:
-            await self._inference.reset(_checked(run, NOT_A_RUN_ID), _valid(request_id))
+            await self._inference.reset(run, key or new_key(), _valid(request_id))
         except InferenceUnavailableError as error:
             raise UnavailableError("The inference service did not confirm the reset") from error
         return ResetResponse()

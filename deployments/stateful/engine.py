@@ -236,8 +236,15 @@ class Engine:
 
     @property
     def connected(self) -> bool:
-        """Whether the table of every shard can be reached."""
-        return all(shard.connected for shard in self._shards)
+        """Whether every table can be changed: one that is mapped needs no home for a while."""
+        for shard in self._shards:
+            table = shard.table
+            if isinstance(table, Table):
+                if boot_clock() >= table.page.valid_until:
+                    return False
+            elif not shard.connected:
+                return False
+        return True
 
     def take_longest_wait_s(self) -> float:
         """Return how long a change has waited at most for others, since the last call."""

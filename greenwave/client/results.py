@@ -209,13 +209,11 @@ class RunInfo(SnakeForm):
 
     Attributes:
         steps: of each junction that has been stepped.
-        owners: replicas that own some of its hidden states.
     """
 
     run: str
     steps: dict[str, int]
     idle_seconds: float
-    owners: list[str]
 
 
 class RunSteps(SnakeForm):

@@ -1,4 +1,4 @@
-"""``greenwave backup``, ``restore`` and ``accept``: copies of the store, and stores with losses.
+"""``greenwave backup`` and ``restore``: copies of the store.
 
 SQLite's backup takes one consistent snapshot during writes (https://www.sqlite.org/backup.html).
 Redis has its own backups; see docs/operations.md.
@@ -13,16 +13,11 @@ import os
 import sqlite3
 from pathlib import Path
 
-from deployments.stateful.layout import table_of
-from deployments.stateful.rolled_back import accept_rolled_back
-from deployments.store import Store
 from serve_app.cli.arguments import add_file
 from serve_app.cli.hints import make_command
-from serve_app.cli.stores import record_change, with_store
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import add_port_base
 from serve_app.settings import Settings
 
 _TABLES = {"documents", "counters"}
@@ -34,14 +29,6 @@ def add_backup(backup: argparse.ArgumentParser) -> None:
 
 def add_restore(restore: argparse.ArgumentParser) -> None:
     add_file(restore, _restore, "file that 'backup' has written; it is not changed")
-
-
-def add_accept(accept: argparse.ArgumentParser) -> None:
-    add_port_base(accept)
-    accept.add_argument(
-        "--app", default="inference", help="application with the hidden states (%(default)s)"
-    )
-    accept.set_defaults(run=_accept)
 
 
 def _backup(options: argparse.Namespace) -> None:
@@ -60,23 +47,6 @@ def _restore(options: argparse.Namespace) -> None:
     kept = replace(store, options.file)
     before = f" The store before is in {kept}." if kept else ""
     notes.print(f"Restored {store} from {options.file}.{before}")
-
-
-def _accept(options: argparse.Namespace) -> None:
-    app = options.app
-    url = Settings.of_instance(options.port_base).existing_store_url()
-    if not with_store(url, lambda store: _accept_states(store, app)):
-        raise CommandError(
-            f"The store of {app} has not been found rolled back. Nothing was changed."
-        )
-    notes.print(f"The hidden states of {app} continue from what the store has.")
-
-
-async def _accept_states(store: Store, app: str) -> bool:
-    accepted = await accept_rolled_back(store, table_of(app))
-    if accepted:
-        await record_change(store, "store accepted", f"hidden states of {app}")
-    return accepted
 
 
 def _embedded(settings: Settings) -> Path:

@@ -120,9 +120,6 @@ COMMANDS = {
     "restore": Command(
         "backup", "replace the store by a backup, while the system does not run", "greenwave.bak"
     ),
-    "accept": Command(
-        "backup", "let hidden states continue from a store that has lost writes", "--app inference"
-    ),
     "network": Command(
         "network",
         "import, check and draw the road network of a city",

@@ -17,7 +17,7 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.gateway.options import GatewayOptions
-from deployments.inference.options import SHARED_CHECKOUT_TIMEOUT_S, InferenceOptions
+from deployments.inference.options import InferenceOptions
 from serve_app.errors import ROOT, CommandError, place
 from serve_app.files import anchored
 from serve_app.rollout.services import SERVICES
@@ -191,12 +191,6 @@ def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
             yield (
                 f"applications[{name}].args.network: {_named(gateway.network)} is not that of"
                 f" {gateway.inference_app}, {_named(inference.network)}"
-            )
-        if gateway.deadline_s <= SHARED_CHECKOUT_TIMEOUT_S:
-            yield (
-                f"applications[{name}].args.deadline_s: {gateway.deadline_s} must be above"
-                f" {SHARED_CHECKOUT_TIMEOUT_S}: otherwise one hidden state that is unavailable"
-                " fails all requests that share its call"
             )
 
 

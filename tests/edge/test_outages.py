@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.row import RECEIPTS
 from load_tests.harness.free_ports import free_port
 from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, Front, make_edge
@@ -127,18 +127,33 @@ class TestRepetition:
 
     @pytest.mark.parametrize(
         ("listener", "path"),
-        [
-            ("inference", "/reset_hidden"),
-            ("gateway", "/api/traffic/reset"),
-            ("gateway", "/api/auth/login"),
-            ("density", "/predict"),
-            ("density", "/forecast"),
-        ],
+        [("gateway", "/api/auth/login"), ("density", "/predict"), ("density", "/forecast")],
     )
     def test_so_is_what_may_be_done_twice(self, edge, front, listener, path):
         answer = httpx.post(edge.urls()[listener] + path, headers={"X-Do": "drop once"})
         assert answer.status_code == 200
         assert len(front.reached) == 2
+
+    @pytest.mark.parametrize("key", ["k", None], ids=["key", "no key"])
+    @pytest.mark.parametrize(
+        ("listener", "method", "path"),
+        [
+            ("inference", "POST", "/reset_hidden"),
+            ("inference", "DELETE", "/runs/monday"),
+            ("inference", "POST", "/runs/monday/fork"),
+            ("inference", "PUT", "/runs/monday/state"),
+            ("gateway", "POST", "/api/traffic/reset"),
+            ("gateway", "GET", "/api/traffic/action"),
+        ],
+    )
+    def test_so_is_a_change_of_a_run_with_the_key_that_it_has_or_gets(
+        self, edge, front, listener, method, path, key
+    ):
+        headers = {"X-Do": "drop once"} | ({"Idempotency-Key": key} if key else {})
+        answer = httpx.request(method, edge.urls()[listener] + path, headers=headers)
+        assert (answer.status_code, len(front.reached)) == (200, 2)
+        (used,) = set(front.keys)
+        assert used == key if key else len(used) > 30
 
     @pytest.mark.parametrize(
         ("key", "length"), [("k", FEW_BYTES), ("k", FEW_BYTES + 1), (None, FEW_BYTES)]
@@ -163,7 +178,7 @@ class TestRepetition:
     def test_few_steps_are_fewer_than_the_keys_that_a_state_remembers(self, edge):
         shortest = '{"junction_id":"x","obs_data":[]},'
         assert f"{{ req.body_size le {FEW_BYTES} }}" in edge.render()
-        assert FEW_BYTES / len(shortest) < MAX_RECEIPTS
+        assert FEW_BYTES / len(shortest) < RECEIPTS
 
     @pytest.mark.parametrize(
         ("listener", "path"),

@@ -1,4 +1,4 @@
-"""Hidden states: where they are, and what a crash would cost."""
+"""Hidden states: how many there are, how old their copies are, and what replicas wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _rate(name: str) -> Query:
 HIDDEN_STATES = Dashboard(
     "greenwave-hidden-states",
     "hidden states",
-    "Is every memory kept, by one replica at a time, and committed? docs/hidden-states.md explains "
+    "Is every memory kept and copied, and does nothing wait for it? docs/hidden-states.md explains "
     "what is promised.",
     [
         [
@@ -34,7 +34,7 @@ HIDDEN_STATES = Dashboard(
             ),
             Panel(
                 "Refused for want of a place",
-                "Requests per second for states that were unavailable.",
+                "Requests per second for new states beyond `max_states`.",
                 [_rate("requests_without_place")],
                 unit="reqps",
                 warn=0.1,
@@ -42,76 +42,27 @@ HIDDEN_STATES = Dashboard(
         ],
         [
             Panel(
-                "Age of the oldest uncommitted step",
-                "What a crash of its replica would cost at this moment, in milliseconds. From "
-                "loss_bound_s (10 ms) on, "
-                "answers wait for their commits.",
-                [Query("greenwave:oldest_uncommitted_ms:max", "{{application}}")],
+                "Age of the copies in the store",
+                "What the loss of a machine would cost at this moment, in milliseconds: about "
+                "`snapshot_period_s`. More while the store is away.",
+                [Query("greenwave:hidden_states:copy_lag_ms", "{{application}} shard {{shard}}")],
                 unit="ms",
-                warn=100,
-                alarm=1000,
+                warn=5000,
+                alarm=60000,
             ),
             Panel(
-                "Commit lag",
-                "From a step to the acknowledgement of its commit, the latest of each replica.",
-                [
-                    Query(
-                        "ray_inference_commit_lag_ms",
-                        "{{application}} {{replica}}",
-                    )
-                ],
+                "Longest wait for other changes",
+                "A replica changes the states of a shard when no other process does: next to "
+                "nothing, unless a process is stopped during a change.",
+                [Query("max by (application) (ray_inference_lock_wait_ms)", "{{application}}")],
                 unit="ms",
                 warn=50,
                 alarm=1000,
             ),
             Panel(
-                "States in a commit",
-                "Mean number. It rises with the load: what is stepped meanwhile travels together.",
-                [
-                    Query(
-                        "sum by (application) "
-                        "(rate(ray_inference_states_committed_total[$__rate_interval])) / "
-                        "clamp_min(sum by (application) "
-                        "(rate(ray_inference_commits_total[$__rate_interval])), 0.001)",
-                        "{{application}}",
-                    )
-                ],
-            ),
-        ],
-        [
-            Panel(
-                "Moves",
-                "Hidden states given back per second because another replica asked. Next to none, "
-                "but for rescales and "
-                "deaths: a run stays at one replica.",
-                [_rate("recalls")],
-                unit="ops",
-                warn=10,
-            ),
-            Panel(
-                "Moves per step",
-                "Of the last five minutes. Each costs a wait of milliseconds.",
-                [Query("greenwave:moves_per_step:ratio5m", "{{application}}")],
-                unit="percentunit",
-                warn=0.01,
-                alarm=0.05,
-            ),
-            Panel(
-                "Refused commits",
-                "States per second whose commit was refused, because another replica owned them: "
-                "steps that are void. "
-                "Only when a replica was out of reach for longer than its lease.",
-                [_rate("states_refused")],
-                unit="ops",
-                warn=0.01,
-                alarm=1,
-            ),
-        ],
-        [
-            Panel(
-                "Recoveries of the state actor",
-                "New terms in the last hour. Each costs the steps that were not committed, a few "
-                "milliseconds' worth.",
+                "New terms of the state actor",
+                "In the last hour: restarts, and moves to other nodes. Steps go on, but those of "
+                "other machines wait.",
                 [
                     Query(
                         "changes(greenwave:hidden_states:life[1h])",
@@ -121,29 +72,25 @@ HIDDEN_STATES = Dashboard(
                 warn=1,
                 alarm=3,
             ),
+        ],
+        [
             Panel(
-                "Duration of the last recovery",
-                "From the start of the state actor's present term until it granted states.",
-                [
-                    Query(
-                        "max by (application, shard) (ray_hidden_states_recovery_ms)",
-                        "{{application}} shard {{shard}}",
-                    )
-                ],
-                unit="ms",
-                warn=3000,
-                alarm=10000,
+                "Steps made again",
+                "Per second, because another replica had changed the state meanwhile. Next to "
+                "none: a run stays at one replica.",
+                [_rate("raced_rows")],
+                unit="ops",
+                warn=10,
+                width=12,
             ),
             Panel(
-                "Sessions opened",
-                "By replicas in the last hour: one at their start, one more after each trouble "
-                "with the state actor.",
-                [
-                    Query(
-                        "sum by (application) (increase(ray_inference_sessions_total[1h]))",
-                        "{{application}}",
-                    )
-                ],
+                "Share of the steps that are made again",
+                "Of the last five minutes.",
+                [Query("greenwave:steps_raced:ratio5m", "{{application}}")],
+                unit="percentunit",
+                warn=0.01,
+                alarm=0.05,
+                width=12,
             ),
         ],
     ],

@@ -31,8 +31,12 @@ class Calls(Protocol):
             BadRequestError: the inference service refuses a step that is alone.
         """
 
-    async def reset(self, run: str | None, request_id: str | None) -> None:
-        """Clear a run's hidden states; raise BadRequestError like ``step``."""
+    async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
+        """Clear a run's hidden states, once for all calls with an idempotency key.
+
+        Raises:
+            BadRequestError: the inference service refuses it.
+        """
 
     async def health(self) -> str:
         """Return the status that the inference service gives itself."""
@@ -105,9 +109,9 @@ class InferenceClient:
             raise outcome
         return outcome
 
-    async def reset(self, run: str | None, request_id: str | None) -> None:
+    async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
         """Clear a run. Rare and wanted, so it is always tried."""
-        await self._calls.reset(run, request_id)
+        await self._calls.reset(run, key, request_id)
 
     async def is_healthy(self) -> bool:
         """Return whether the inference service says that it is healthy."""

@@ -73,8 +73,9 @@ class HttpCalls:
         except (KeyError, TypeError) as error:
             raise InferenceUnavailableError("unusable", "no list of items") from error
 
-    async def reset(self, run: str | None, request_id: str | None) -> None:
-        await self._call("POST", "/reset_hidden", _headers(run, request_id))
+    async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
+        headers = {**_headers(run, request_id), KEY_HEADER: key}
+        await self._call("POST", "/reset_hidden", headers)
 
     async def health(self) -> str:
         return str((await self._call("GET", "/health", {})).get("status"))

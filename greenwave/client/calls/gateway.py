@@ -119,7 +119,7 @@ class RunCalls:
             method="POST",
             url=f"{self.url}/api/traffic/reset",
             effect=Effect.IDEMPOTENT,
-            headers=self._headers(),
+            headers={**self._headers(), "idempotency-key": checked_key(None)},
             read=nothing,
             authorized=not self.bearer,
         )

@@ -247,12 +247,12 @@ class InferenceRunCalls:
             method="POST",
             url=f"{self.url}/reset_hidden",
             effect=Effect.IDEMPOTENT,
-            headers=self._headers(),
+            headers={**self._headers(), **_new_key()},
             read=nothing,
         )
 
     def info(self) -> Call[RunInfo]:
-        """Return the steps of this run, as of the latest commits."""
+        """Return the steps of this run."""
         return get(self._url, RunInfo, self.headers)
 
     def end(self) -> Call[None]:
@@ -261,7 +261,7 @@ class InferenceRunCalls:
             method="DELETE",
             url=self._url,
             effect=Effect.IDEMPOTENT,
-            headers=self.headers,
+            headers={**self.headers, **_new_key()},
             read=nothing,
         )
 
@@ -271,7 +271,7 @@ class InferenceRunCalls:
             method="POST",
             url=f"{self._url}/fork",
             effect=Effect.IDEMPOTENT,
-            headers={**JSON, **self.headers},
+            headers={**JSON, **self.headers, **_new_key()},
             body=json_bytes({"run_id": text(name, "name")}),
             read=_read_steps,
         )
@@ -292,7 +292,7 @@ class InferenceRunCalls:
             method="PUT",
             url=f"{self._url}/state",
             effect=Effect.IDEMPOTENT,
-            headers={"content-type": "application/octet-stream", **self.headers},
+            headers={"content-type": "application/octet-stream", **self.headers, **_new_key()},
             body=file,
             read=_read_steps,
         )
@@ -303,6 +303,11 @@ class InferenceRunCalls:
 
     def _headers(self) -> dict[str, str]:
         return {**self.headers, **run_headers(self.name)}
+
+
+def _new_key() -> dict[str, str]:
+    """Return the header by which all attempts at a change of a run are one."""
+    return {"idempotency-key": checked_key(None)}
 
 
 def _may_pass(junctions: list[bytes], runs: list[bytes], done: Predictions) -> bool:

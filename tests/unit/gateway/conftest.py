@@ -44,7 +44,7 @@ class FakeInference:
     status: str = "healthy"
     error: Exception | None = None
     steps: list[Step] = field(default_factory=list)
-    resets: list[tuple[str | None, str | None]] = field(default_factory=list)
+    resets: list[tuple[str | None, str, str | None]] = field(default_factory=list)
 
     async def step(self, steps: Sequence[Step]) -> Sequence[Decided]:
         self.steps += steps
@@ -52,8 +52,8 @@ class FakeInference:
             raise self.error
         return [Decided(self.action, self.failed_detectors)] * len(steps)
 
-    async def reset(self, run: str | None, request_id: str | None) -> None:
-        self.resets.append((run, request_id))
+    async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
+        self.resets.append((run, key, request_id))
         if self.error:
             raise self.error
 

@@ -328,6 +328,19 @@ class TestDemo:
         assert (body["predictedAction"], body["signalState"]) == (0, "RED")
         assert body["status"] == FALLBACK_STATUS
 
+    async def test_a_demonstration_that_is_repeated_with_its_key_is_the_same_step(
+        self, client, bearer, inference
+    ):
+        for n in range(40):
+            for _ in range(2):
+                await client.get(ACTION, headers=bearer | {"Idempotency-Key": f"key-{n // 2}"})
+        steps = [step._replace(trace=None) for step in inference.steps]
+        assert all(steps[n : n + 4] == [steps[n]] * 4 for n in range(0, 80, 4))
+        assert {step.key for step in steps} == {f"key-{n}" for n in range(20)}
+        assert len({step.junction_id for step in steps}) == 5
+        refused = await client.get(ACTION, headers=bearer | {"Idempotency-Key": "a b"})
+        assert refused.status_code == 400
+
     async def test_a_defect_tells_nothing_of_the_inside(self, client, bearer, inference):
         inference.error = KeyError("secret detail")
         assert_error(await client.get(ACTION, headers=bearer), 500, "Internal server error")
@@ -336,13 +349,25 @@ class TestDemo:
 class TestReset:
     async def test_the_run_is_reset(self, client, bearer, inference):
         headers = bearer | {"X-Simulation-Run": "run-7", "x-request-id": "abc"}
+        headers |= {"Idempotency-Key": "key-1"}
         answer = await client.post("/traffic/reset", headers=headers)
         assert answer.status_code == 200
         assert answer.json() == {
             "status": "ok",
             "message": "Hidden states reset for all junctions",
         }
-        assert inference.resets == [("run-7", "abc")]
+        assert inference.resets == [("run-7", "key-1", "abc")]
+
+    async def test_each_reset_without_a_key_is_another_one(self, client, bearer, inference):
+        for _ in range(2):
+            await client.post("/traffic/reset", headers=bearer)
+        (_, one, _), (_, other, _) = inference.resets
+        assert one != other
+
+    async def test_an_invalid_key_is_refused(self, client, bearer, inference):
+        answer = await client.post("/traffic/reset", headers=bearer | {"Idempotency-Key": "a b"})
+        assert_error(answer, 400, "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+        assert not inference.resets
 
     async def test_an_invalid_run_is_refused(self, client, bearer, inference):
         headers = bearer | {"X-Simulation-Run": "a b"}

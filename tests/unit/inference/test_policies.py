@@ -182,7 +182,8 @@ async def test_two_canaries_never_share_states(replicas, service):
 
 async def test_a_key_that_is_repeated_across_a_canary_gets_the_first_answer(replicas, service):
     async def keyed(key: str) -> StepResult:
-        return await service.predict(LOW, SMALL, [0.5], key)
+        result: StepResult = await service.predict(LOW, SMALL, [0.5], key)
+        return result
 
     first = [await keyed(key) for key in "abcd"]
     await reconfigure(service, canary=replicas.canary())

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from pydantic_core import from_json
 from safetensors.numpy import load, save
 
 from deployments.inference import runs
@@ -380,7 +381,6 @@ async def test_a_large_header_is_not_parsed_and_no_file_is_read_in_the_event_loo
     client, monkeypatch
 ):
     seen: list[int] = []
-    from_json = runs.from_json
 
     def parse(head: bytes) -> Any:
         assert threading.current_thread() is not threading.main_thread()

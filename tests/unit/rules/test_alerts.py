@@ -21,7 +21,7 @@ FALLBACKS = 'ray_gateway_fallbacks_total{application="gateway", cause="too_slow"
 OF_DETECTORS = FALLBACKS.replace("too_slow", "detectors_failed")
 ACTIONS = 'ray_gateway_actions_total{application="gateway", junction="1", signal="RED"}'
 OPERATIONS = 'ray_customer_record_operations_total{application="loans", outcome="%s"}'
-RECALLS = 'ray_inference_recalls_total{application="inference"}'
+RACED = 'ray_inference_raced_rows_total{application="inference"}'
 PREDICTIONS = 'ray_inference_predictions_total{application="inference"}'
 OBSERVED = 'ray_inference_observed_values_total{application="inference", range="%s"}'
 FAILED = (
@@ -82,9 +82,9 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             'ray_gateway_logins_total{application="gateway", outcome="success"}': "0+99x80",
         },
     ),
-    "StepsNotCommitted": (
-        {'ray_inference_oldest_uncommitted_ms{application="inference"}': "1001x80"},
-        {'ray_inference_oldest_uncommitted_ms{application="inference"}': "999x80"},
+    "StatesNotCopied": (
+        {f"ray_hidden_states_copy_lag_ms{{{SHARD}}}": "60001x80"},
+        {f"ray_hidden_states_copy_lag_ms{{{SHARD}}}": "59999x80"},
     ),
     "StateActorRestarts": (
         {f"ray_hidden_states_life{{{SHARD}}}": "1x9 2x9 3x9 4x49"},
@@ -100,9 +100,9 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             f"ray_hidden_states_allowed{{{SHARD}}}": "100x80",
         },
     ),
-    "StatesWander": (
-        {RECALLS: "0+6x80", PREDICTIONS: "0+100x80"},
-        {RECALLS: "0+4x80", PREDICTIONS: "0+100x80"},
+    "StepsRace": (
+        {RACED: "0+6x80", PREDICTIONS: "0+100x80"},
+        {RACED: "0+4x80", PREDICTIONS: "0+100x80"},
     ),
     "RecordsFail": (
         {OPERATIONS % "unavailable": "0+2x80", OPERATIONS % "ok": "0+98x80"},

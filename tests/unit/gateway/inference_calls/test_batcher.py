@@ -19,7 +19,7 @@ from deployments.gateway.inference_calls.batcher import (
     Outcome,
     Step,
 )
-from deployments.stateful.protocol import MAX_RECEIPTS
+from deployments.stateful.row import RECEIPTS
 
 STEPS = [number % 4 for number in range(MAX_CALLS + 3)]
 CLIENT = contextvars.ContextVar("CLIENT", default="nobody")
@@ -76,7 +76,7 @@ async def test_many_steps_of_one_junction_are_divided_into_calls_that_it_can_rem
     decided = await asyncio.gather(*(shared.act(step(n)) for n in numbers))
     assert decided == [*map(Decided, numbers)]
     assert [len(call) for call in calls.made] == [MAX_STEPS, MAX_STEPS, 1]
-    assert MAX_STEPS <= MAX_RECEIPTS
+    assert MAX_STEPS <= RECEIPTS
 
 
 async def test_steps_that_arrive_apart_do_not_wait_for_each_other():

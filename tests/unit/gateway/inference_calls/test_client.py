@@ -41,7 +41,7 @@ class FakeCalls:
         assert outcome is not None
         return [Decided(outcome)]
 
-    async def reset(self, run: str | None, request_id: str | None) -> None: ...
+    async def reset(self, run: str | None, key: str, request_id: str | None) -> None: ...
 
     async def health(self) -> str:
         return "healthy"

@@ -102,7 +102,7 @@ async def test_a_step_is_sent_as_the_contract_words_it(calls, server):
 async def test_the_services_token_goes_with_every_call(server):
     calls = calls_to(server.base, token="secret")
     await act(calls)
-    await calls.reset("run-7", None)
+    await calls.reset("run-7", "key-1", None)
     await calls.health()
     given = [headers.get("authorization") for _, _, headers, _ in server.requests]
     assert given == ["Bearer secret"] * 3
@@ -140,12 +140,13 @@ async def test_a_busy_service_is_not_looked_for_anew(server):
 async def test_the_other_routes_are_derived_from_the_url(calls, server):
     server.answer = lambda: web.json_response({"status": "healthy"})
     assert await calls.health() == "healthy"
-    await calls.reset("run-7", None)
+    await calls.reset("run-7", "key-1", None)
     assert [(method, path) for method, path, _, _ in server.requests] == [
         ("GET", "/some/base/health"),
         ("POST", "/some/base/reset_hidden"),
     ]
-    assert server.requests[1][2]["x-simulation-run"] == "run-7"
+    headers = server.requests[1][2]
+    assert (headers["x-simulation-run"], headers["idempotency-key"]) == ("run-7", "key-1")
 
 
 async def test_connections_are_kept(calls, server):

@@ -34,7 +34,7 @@ class FakeInference:
     failing: dict[str, list[int]] = field(default_factory=dict)
     calls: list[list[tuple[str, str]]] = field(default_factory=list)
     steps: dict[tuple[str, str], int] = field(default_factory=dict)
-    receipts: dict[tuple[str, str, str | None], tuple[int, int]] = field(default_factory=dict)
+    receipts: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     sent: list[Send] = field(default_factory=list)
     open: threading.Event = field(default_factory=threading.Event)
 
@@ -58,10 +58,10 @@ class FakeInference:
         states: list[tuple[str, str]] = list(steps.keys)
         self.calls.append(states)
         if asked.starts:
-            for state in [each for each in self.steps if each[0] in asked.runs]:
+            for state in [each for each in self.steps if each[0] in asked.rows]:
                 del self.steps[state]
-            self.receipts = {k: v for k, v in self.receipts.items() if k[0] not in asked.runs}
-        keys = steps.request_ids or [None] * len(states)
+            self.receipts = {k: v for k, v in self.receipts.items() if k[0] not in asked.rows}
+        keys = [0] * len(states) if steps.ids is None else steps.ids.tolist()
         results = [
             self._step(*state, key, int(obs[0]))
             for state, key, obs in zip(states, keys, steps.inputs.observations, strict=True)
@@ -82,7 +82,7 @@ class FakeInference:
 
     def close(self) -> None: ...
 
-    def _step(self, run: str, junction: str, key: str | None, action: int) -> tuple[int, int, int]:
+    def _step(self, run: str, junction: str, key: int, action: int) -> tuple[int, int, int]:
         if failures := self.failing.get(run):
             return -1, -1, failures.pop(0)
         if (run, junction, key) not in self.receipts:

@@ -10,12 +10,8 @@ import threading
 
 import pytest
 
-from deployments.stateful.layout import table_of
-from deployments.stateful.rolled_back import ROLLED_BACK_ROW
-from deployments.store import SQLITE_PREFIX, Expected
 from deployments.store.sqlite_worker import connect
 from serve_app.cli.backup import copy, replace
-from serve_app.cli.stores import with_store
 from serve_app.errors import CommandError
 from serve_app.processes.process_tags import INSTANCE_TAG
 from tests.unit.serve_app.cli.test_records import contents, fill
@@ -153,20 +149,3 @@ def test_a_redis_has_its_own_backups(greenwave, tmp_path, monkeypatch):
     refused = greenwave("backup", str(tmp_path / "copy.db"))
     assert refused.code == 1
     assert "Redis" in refused.err
-
-
-def test_a_store_that_was_not_found_rolled_back_is_not_accepted(store, greenwave):
-    refused = greenwave("accept", "--app", "forecast")
-    assert refused.code == 1
-    assert "The store of forecast has not been found rolled back" in refused.err
-
-
-def test_a_store_that_lost_writes_is_accepted_and_recorded(store, greenwave):
-    write = Expected(ROLLED_BACK_ROW, None)
-    with_store(
-        f"{SQLITE_PREFIX}{store}",
-        lambda opened: opened.change(table_of("inference"), {ROLLED_BACK_ROW: b"3"}, when=write),
-    )
-    assert greenwave("accept").code == 0
-    assert "hidden states of inference" in greenwave("audit", "--log", "changes").out
-    assert greenwave("accept").code == 1

@@ -36,7 +36,7 @@ def weights(path: object) -> dict[str, object]:
     ("changes", "message"),
     [
         ({"import_path": "elsewhere:build"}, "No module named 'elsewhere'"),
-        ({"args": {"lease_s": "soon"}}, "applications[inference].args.lease_s: "),
+        ({"args": {"run_ttl_s": "soon"}}, "applications[inference].args.run_ttl_s: "),
         (weights("/nowhere/agent.th"), "Application inference: /nowhere/agent.th"),
         (
             {"runtime_env": {"env_vars": {"MAPPO_AGENT_PATH": "/nowhere/agent.th"}}},
