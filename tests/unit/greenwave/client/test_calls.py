@@ -17,6 +17,7 @@ from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
 from greenwave.client.calls.gateway import GatewayCalls, RunCalls
 from greenwave.client.calls.inference import InferenceRunCalls
 from greenwave.client.calls.records import LoanCalls
+from greenwave.client.core.call import Call
 from greenwave.client.results import FailedPrediction, Prediction
 from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSERVATION
 from tests.unit.greenwave.client.play import answer
@@ -28,6 +29,15 @@ def test_each_call_has_a_key_of_its_own_unless_it_was_given_one() -> None:
     made.append(run.act(JUNCTION, OBSERVATION, key="step-7"))
     assert len({call.key for call in made}) == 3
     assert all(call.headers["idempotency-key"] == call.key for call in made)
+
+
+def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
+    run, direct = RunCalls(""), InferenceRunCalls("")
+    changes: list[Call[Any]] = []
+    for _ in range(2):
+        changes += [run.reset(), direct.reset(), direct.end()]
+        changes += [direct.fork("other"), direct.restore(b"file")]
+    assert len({call.headers["idempotency-key"] for call in changes}) == 10
 
 
 def test_results_of_several_predictions_have_their_keys_and_failures_their_reasons() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deployments.stateful.row import id_of
 from greenwave.client import (
     AsyncClient,
     Client,
@@ -44,7 +45,7 @@ def test_each_row_has_its_result_and_its_key() -> None:
     assert done.confidence.tolist() == [0.5] * 3
     assert (done.status.tolist(), done.code, done.failed) == ([200] * 3, [""] * 3, [])
     assert {(run, key) for run, _, key in service.receipts} == set(
-        zip(["a", "a", "b"], done.request_ids, strict=True)
+        zip(["a", "a", "b"], map(id_of, done.request_ids), strict=True)
     )
     assert np.shares_memory(np.asarray(done.action), done.action)
 
