@@ -9,5 +9,6 @@ from deployments.stateful.engine import Engine
 from deployments.stateful.errors import StateError
 from deployments.stateful.model import Model
 from deployments.stateful.options import StateOptions
+from deployments.stateful.row import Key
 
-__all__ = ["Engine", "Model", "StateError", "StateOptions"]
+__all__ = ["Engine", "Key", "Model", "StateError", "StateOptions"]

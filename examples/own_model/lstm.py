@@ -8,10 +8,7 @@ import numpy as np
 from fastapi import FastAPI, Header
 from ray import serve
 
-from deployments.stateful.options import StateOptions
-from deployments.stateful.protocol import Key
-from deployments.stateful.ray.client import connect_engine
-from deployments.stateful.replica.batcher import Batcher
+from deployments.stateful import Engine, Key, Model, StateOptions
 from deployments.store import open_store
 
 LAYERS, INPUTS, WIDTH = 2, 8, 8
@@ -19,8 +16,10 @@ IdempotencyKey = Annotated[str | None, Header(max_length=100)]
 api = FastAPI()
 
 
-class Lstm:
-    """Random weights. A state is (layer, h and c, WIDTH) in float64."""
+class Lstm(Model):
+    """Random weights. A state is (layer, h and c, WIDTH) in float64, an output the last h."""
+
+    output = np.dtype([(f"h{n}", "f8") for n in range(WIDTH)])  # of which the engine keeps receipts
 
     def __init__(self, seed: int = 0) -> None:
         self.weights = np.random.default_rng(seed).normal(size=(LAYERS, INPUTS + WIDTH, 4 * WIDTH))
@@ -44,20 +43,18 @@ class Lstm:
 @serve.ingress(api)
 class Service:
     async def __init__(self, store_url: str) -> None:
-        options, model, store = StateOptions(), Lstm(), partial(open_store, store_url)
-        self.engine = await connect_engine(options, model.initial_state, "lstm", store, store())
-        self.batcher = Batcher(self.engine, lambda: model)
-        await self.engine.start()
+        model, store = Lstm(), partial(open_store, store_url)
+        state = model.initial_state(Key("", ""))
+        engine = await Engine.connect(StateOptions(), state, model.output, "lstm", store)
+        self.batcher = engine.batcher(lambda: model)
 
     @api.post("/step/{run}/{entity}")
     async def step(
         self, run: str, entity: str, inputs: list[float], idempotency_key: IdempotencyKey = None
     ) -> dict:
-        result = await self.batcher.submit(Key(run, entity), inputs, request_id=idempotency_key)
+        digest = hash(tuple(inputs))  # of numbers, it is the same in every process
+        result = await self.batcher.submit(Key(run, entity), inputs, idempotency_key, digest)
         return {"output": result.output, "step": result.step}
-
-    def check_health(self) -> None:
-        self.engine.check_health()
 
 
 app = Service.bind(os.environ.get("STORE_URL", "sqlite:////tmp/lstm-states.db"))
