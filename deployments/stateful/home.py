@@ -367,11 +367,12 @@ class Home:
 
     async def _evict_forever(self) -> None:
         while True:
+            async with self._working:
+                await self._in_thread(self.table.free_stale_readers)
+                await self._in_thread(self.table.keep_reserve)
             await asyncio.sleep(min(self._options.run_ttl_s / 4, LONGEST_EVICTION_PERIOD_S))
             with contextlib.suppress(UnavailableError):  # while the table must not be used
                 await self.evict()
-            async with self._working:
-                await self._in_thread(self.table.free_stale_readers)
 
     async def evict(self) -> int:
         """Remove the runs all of whose rows are idle; return the number of rows removed.

@@ -40,8 +40,9 @@ logger = logging.getLogger("ray.serve")
 CONNECT_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 5.0
 COPIED_TIMEOUT_S = 4.0
+LONGEST_USE_S = 5.0
+"""Longest use of a table by a call that began before there was another one."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
-_LONGEST_USE_S = 30.0  # of a table by a call that began before there was another one
 
 
 class Shard:
@@ -57,7 +58,7 @@ class Shard:
     def __init__(self, describe: Callable[[], Awaitable[Description]], form: RowForm) -> None:
         self._describe = describe
         self._form = form
-        self._nonce = ""
+        self._told: Description | None = None
         self._local: Table | None = None
         self._remote: RemoteTable | None = None
         self._watchdog: Watchdog | None = None
@@ -91,13 +92,29 @@ class Shard:
         except OSError as error:
             raise UnavailableError(f"Cannot connect to {told.address[:2]}: {error}") from error
         self._remote = RemoteTable(channel, self._form)
-        if told.nonce == self._nonce:
+        if self._told is not None and told.nonce == self._told.nonce:
             return
-        folder, before = Path(told.folder), (self._local, self._watchdog)
+        before, self._told = (self._local, self._watchdog), told
+        self._local = self._watchdog = None
+        if before[0] is None:
+            await self._attach()
+        else:
+            self._spawn(self._exchange(*before))
+
+    async def _exchange(self, table: Table | None, watchdog: Watchdog | None) -> None:
+        await asyncio.sleep(LONGEST_USE_S)
+        await _close(table, watchdog)
+        await self._attach()  # not earlier: a process maps one table in a folder
+
+    async def _attach(self) -> None:
+        told = self._told
+        if told is None or self._local is not None:
+            return
+        folder = Path(told.folder)
         table = await asyncio.to_thread(attach, folder, told.nonce, self._form)
-        self._nonce, self._local = told.nonce, table
-        self._watchdog = None if table is None else Watchdog(table, folder / "table-lock")
-        self._spawn(_close(*before, _LONGEST_USE_S))
+        if table is not None and told is self._told:
+            table.counts()  # from now on the table knows this process
+            self._local, self._watchdog = table, Watchdog(table, folder / "table-lock")
 
     async def _keep(self) -> None:
         pause_s = _PAUSE_S
@@ -146,8 +163,7 @@ class Shard:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _close(table: Table | None, watchdog: Watchdog | None, after_s: float = 0.0) -> None:
-    await asyncio.sleep(after_s)
+async def _close(table: Table | None, watchdog: Watchdog | None) -> None:
     if watchdog is not None:
         await asyncio.to_thread(watchdog.stop)
     if table is not None:

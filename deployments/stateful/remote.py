@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import lmdb
-import numpy as np
 
 from deployments.stateful.channel import Channel
 from deployments.stateful.errors import (
@@ -160,7 +159,7 @@ class TableServer:
             case ["rows_of", str(run)]:
                 return self._now(self._rows, table.rows_of, _operation("", run, None).run)
             case ["list", str(after), int(limit)] if limit <= _MOST_LISTED:
-                return self._now(lambda: (table.list(after.encode(), limit), ()))
+                return self._now(self._list, after.encode(), limit)
             case ["operation", [str(kind), str(run), (str() | None) as id]]:
                 operation = _operation(kind, run, id)
                 return self._now(lambda: (table.operation(operation), ()))
@@ -175,7 +174,8 @@ class TableServer:
                     raise ValueError("a place is wrong")
                 at = range(0, heads, VERSION_BYTES)
                 found = [bytes(data[each : each + VERSION_BYTES]) for each in at]
-                read = Read(number, table.form.rows(bytearray().join(rows.values())), found)
+                raw = bytearray().join(rows.values())
+                read = Read(number, table.form.rows(raw), found, raw)
                 return self._in_turn(self._write, names, read, aside)
             case ["replace", [str(kind), str(run), (str() | None) as id], str(joined), result]:
                 operation, rows = _operation(kind, run, id), _cut(data, _split(joined), size)
@@ -200,7 +200,10 @@ class TableServer:
 
     def _read(self, names: list[bytes]) -> Result:
         read = self._table.read(names)
-        return read.number, (read.rows.view(np.uint8),)
+        return read.number, (read.raw,)
+
+    def _list(self, after: bytes, limit: int) -> Result:
+        return [(name.decode(), *rest) for name, *rest in self._table.list(after, limit)], ()
 
     @staticmethod
     def _rows(read: Callable[[Any], dict[bytes, bytes]], argument: Any) -> Result:
@@ -213,7 +216,8 @@ class TableServer:
 
 
 def _packed(error: StateError) -> dict[str, Any]:
-    return {"error": type(error).__name__, "arguments": error.args}
+    arguments = () if isinstance(error, OutcomeUnknownError) else error.args
+    return {"error": type(error).__name__, "arguments": arguments}
 
 
 def _unpacked(packed: Mapping[str, Any]) -> StateError:
@@ -295,8 +299,8 @@ class RemoteTable:
 
     async def read(self, names: Sequence[bytes]) -> Read:
         number, data = await self._call("read", _join(names))
-        rows = self.form.rows(bytearray(data))
-        read = _RemoteRead(number, rows, versions(rows))
+        rows = self.form.rows(raw := bytearray(data))
+        read = _RemoteRead(number, rows, versions(rows), raw)
         read.table = self
         return read
 
@@ -334,12 +338,12 @@ class RemoteTable:
         at = range(len(names)) if which is None else which
         if not at:
             return Written(0)
-        rows = read.rows if which is None else read.rows[list(which)]
+        rows = read.raw if which is None else read.rows[list(which)].tobytes()
         found = [read.versions[each] for each in at]
         left = {n: aside[each] for n, each in enumerate(at) if each in aside} if aside else {}
         others = _join(name for name, _ in left.values())
         request = "write", read.number, _join(names[each] for each in at), [*left], others
-        pieces = (*found, rows.view(np.uint8), *(row for _, row in left.values()))
+        pieces = (*found, rows, *(row for _, row in left.values()))
         content, _ = await self._call(*request, pieces=pieces, changes=True)
         number, raced, refused, why = content
         lost = {*raced, *refused}

@@ -371,7 +371,7 @@ class World:
             machine.files.reopen(process)
         return machine.files
 
-    def make_home(self, process: Process, layout: Layout = LAYOUT) -> Home:
+    def make_home(self, process: Process, layout: Layout = LAYOUT, shard: int = 0) -> Home:
         async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
             await asyncio.sleep(self.random.choice((0, 0.0001, 0.002)))
             await process.lives()
@@ -382,7 +382,7 @@ class World:
 
         files: Any = self.open_files(process)
         client, view = StoreClient(self.store, process), ClusterView(self, process)
-        at = APP, layout, 0, self.options, view, end, in_thread, process.machine.clock
+        at = APP, layout, shard, self.options, view, end, in_thread, process.machine.clock
         home = Home(files, client, *at)
         self.homes.append(home)
         return home

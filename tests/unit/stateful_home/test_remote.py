@@ -1,0 +1,192 @@
+"""The table over a real connection: the same answers, certain errors, and hostile frames."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deployments.stateful.channel import Address, Channel, Listener, connect
+from deployments.stateful.errors import (
+    OutcomeUnknownError,
+    TooManyStatesError,
+    UnavailableError,
+)
+from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer, pack
+from deployments.stateful.row import RowForm
+from deployments.stateful.table import Operation, Table
+from tests.support.local_states import open_table
+
+FORM = RowForm(np.dtype("f4"), np.dtype([("action", "u1")]))
+A, B, C = b"run\0a", b"run\0b", "\u00fcber\0c".encode()
+
+
+async def in_store(number: int) -> None:
+    if number > 100:
+        raise OutcomeUnknownError
+
+
+@asynccontextmanager
+async def served(table: Table, form: RowForm = FORM) -> AsyncIterator[tuple[RemoteTable, Address]]:
+    listener = Listener(TableServer(table, in_store).serve, MAX_FRAME, "a test")
+    address = await listener.start("127.0.0.1")
+    remote = RemoteTable(await connect(address, MAX_FRAME), form)
+    yield remote, address
+    remote.close()
+    listener.close()
+    await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return open_table(tmp_path, FORM, max_states=3)
+
+
+async def test_it_answers_as_the_table_does(table):
+    async with served(table) as (remote, _):
+        read = await remote.read([A, B, C])
+        assert read.versions == [bytes(24)] * 3
+        read.rows["step"], read.rows["used"] = [1, 2, 3], 9
+        written = await remote.write([A, B, C], read, [2, 0])
+        assert written == (table.latest(), set(), set(), None)
+        assert read.rows["life"].tolist() == [written.number, 0, written.number]
+        assert table.get([A, B, C]) == await remote.get([A, B, C])
+        assert table.get([A]) == {A: read.rows[0].tobytes()}
+        assert await remote.rows_of("run") == table.rows_of("run") != {}
+        assert await remote.list() == table.list()
+        assert await remote.list(A, 1) == table.list(A, 1)
+        assert (await remote.counts(), await remote.latest()) == ((2, 3), table.latest())
+
+        stale = await remote.read([A, B])
+        stale.rows["step"] = 5
+        assert (await remote.write([A], await remote.read([A]))).number
+        table.write([A], _stepped(table, [A]))
+        raced = await remote.write(
+            [A, B], stale, [1, 0], {1: (B + b"\0" + b"0" * 8, bytes(FORM.size))}
+        )
+        assert (raced.raced, raced.refused, type(raced.why)) == ({0}, {1}, TooManyStatesError)
+
+        end = Operation("reset", "run", "key")
+        assert await remote.operation(end) is None
+        assert await remote.end(end, {"done": [1]}) == {"done": [1]}
+        assert await remote.end(end, "another") == await remote.operation(end) == {"done": [1]}
+        with pytest.raises(TooManyStatesError):
+            rows = {f"run\0{n}".encode(): bytes(FORM.size) for n in range(3)}
+            await remote.replace(Operation("import", "run"), rows)
+        await remote.copied(1)
+        with pytest.raises(OutcomeUnknownError):
+            await remote.copied(101)
+        assert not remote.closed
+
+
+def _stepped(table: Any, names: list[bytes]) -> Any:
+    read = table.read(names)
+    read.rows["step"] += np.uint64(1)
+    return read
+
+
+async def test_rows_of_another_table_are_not_written(table):
+    async with served(table) as (remote, _), served(table) as (other, _):
+        with pytest.raises(UnavailableError):
+            await remote.write([A], await other.read([A]))
+        assert table.counts()[0] == 0
+
+
+async def test_nothing_is_answered_while_the_table_must_not_be_used(table):
+    async with served(table) as (remote, _):
+        read = await remote.read([A])
+        table.page.valid_until = 0.0
+        for call in (remote.read([A]), remote.write([A], read), remote.rows_of("run")):
+            with pytest.raises(UnavailableError):
+                await call
+
+
+async def test_a_change_without_an_answer_may_have_been_made(table):
+    async def silent(channel: Channel) -> None:
+        await channel.receive()
+        await channel.receive()  # and closes the connection
+
+    listener = Listener(silent, MAX_FRAME, "a test")
+    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
+    change = asyncio.create_task(remote.end(Operation("reset", "run")))
+    await asyncio.sleep(0.01)
+    with pytest.raises(UnavailableError):
+        await remote.counts()
+    with pytest.raises(OutcomeUnknownError):
+        await change
+    with pytest.raises(UnavailableError):  # it is certain that this was not sent
+        await remote.end(Operation("reset", "run"))
+    await remote.lost()
+    listener.close()
+
+
+async def test_a_home_that_does_not_answer_in_time_is_lost(table, monkeypatch):
+    monkeypatch.setattr("deployments.stateful.remote.CALL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("deployments.stateful.remote.MAX_CALLS", 2)
+    listener = Listener(lambda channel: asyncio.sleep(3), MAX_FRAME, "a test")
+    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
+    calls = [asyncio.create_task(remote._call("counts", timeout_s=0.05)) for _ in range(3)]
+    await asyncio.wait(calls)
+    assert all(isinstance(call.exception(), UnavailableError) for call in calls)
+    assert "no connection" in str(calls[2].exception())  # one too many
+    assert remote.closed
+    listener.close()
+
+
+ROW, RESET = bytes(FORM.size), ["reset", "run", None]
+HOSTILE = {
+    "not a head": b"\0\0",
+    "a length beyond the end": struct.pack("<QI", 1, 1 << 31) + b"[]",
+    "not JSON": struct.pack("<QI", 1, 2) + b"[[",
+    "deep JSON": struct.pack("<QI", 1, 100_000) + b"[" * 100_000,
+    "an unknown method": pack(1, ["close"]),
+    "a private method": pack(1, ["_work", 1]),
+    "a table's own key": pack(1, ["read", "\1c\0"]),
+    "a name that is too long": pack(1, ["read", "r\0" + "x" * 600]),
+    "half a character": pack(1, ["read", "r\0\ud800"]),
+    "a name without a run": pack(1, ["read", "\0a"]),
+    "a row too little": pack(1, ["write", 0, "r\0a", [], ""], (bytes(24),)),
+    "a row too much": pack(1, ["write", 0, "r\0a", [], ""], (bytes(24), ROW, ROW)),
+    "a name twice": pack(1, ["write", 0, "r\0a\nr\0a", [], ""], (bytes(48), ROW, ROW)),
+    "a state aside of no row": pack(1, ["write", 0, "r\0a", [1], "r\0b"], (bytes(24), ROW, ROW)),
+    "an import beside its run": pack(1, ["replace", RESET, "other\0a", None], (ROW,)),
+    "a reset of the log": pack(1, ["replace", ["reset", "\1l", None], "", None]),
+    "an operation on two runs": pack(1, ["operation", ["reset", "a\nb", None]]),
+    "a key that is a number": pack(1, ["operation", ["reset", "run", 1]]),
+    "a list without end": pack(1, ["list", "", 10**9]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_frame_that_is_no_request_ends_the_connection(table, name, caplog):
+    async with served(table) as (remote, address):
+        before = table.latest()
+        channel = await connect(address, MAX_FRAME)
+        channel.send(HOSTILE[name])
+        with pytest.raises(ConnectionResetError):
+            await channel.receive()
+        channel.close()
+        assert table.latest() == before
+        assert "A connection for a test is closed" in caplog.text
+        assert await remote.counts() == (0, 3)  # others go on
+
+
+async def test_json_that_is_no_answer_ends_the_connection(table):
+    async def liar(channel: Channel) -> None:
+        await channel.receive()
+        channel.send(b"?")
+        await asyncio.sleep(1)
+
+    listener = Listener(liar, MAX_FRAME, "a test")
+    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
+    with pytest.raises(UnavailableError):
+        await remote.counts()
+    assert json.dumps(remote.closed) == "true"
+    listener.close()
