@@ -380,7 +380,8 @@ class Home:
         Raises:
             UnavailableError: the table must not be used now.
         """
-        idle_since, removed = self._clock() - self._options.run_ttl_s, 0
+        # a second of use has passed only when the next one has begun
+        idle_since, removed = self._clock() - self._options.run_ttl_s - 1, 0
         rows, more = list[Listed](), True
         while more:
             async with self._working:
