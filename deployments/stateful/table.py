@@ -541,20 +541,21 @@ class Table:
         return latest, names
 
     def evict(self, names: Sequence[bytes], is_idle: Callable[[int], bool]) -> int:
-        """Remove those of the rows that are still idle, by the second of their latest step."""
-        used = _USED.unpack_from
+        """Remove the rows of a run, if all are still idle by the second of their latest step.
+
+        Returns:
+            How many were removed.
+        """
         with self._changing() as txn:
-            idle = [
-                name
-                for name in names
-                if (row := txn.get(name)) is not None and is_idle(used(row)[0])
-            ]
-            for name in idle:
+            found = {name: row for name in names if (row := txn.get(name)) is not None}
+            if not all(is_idle(_USED.unpack_from(row)[0]) for row in found.values()):
+                return 0
+            for name in found:
                 txn.delete(name)
-            if idle:
-                self._count(txn, self._counts(txn), -len(idle))
-                self._note(txn, txn.id(), idle)
-        return len(idle)
+            if found:
+                self._count(txn, self._counts(txn), -len(found))
+                self._note(txn, txn.id(), list(found))
+        return len(found)
 
     def keep_reserve(self) -> None:
         """Allocate what new states leave, before another program can fill the folder."""

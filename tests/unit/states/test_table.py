@@ -299,13 +299,15 @@ class TestRows:
         assert table.read(names).rows["step"] == read.rows["step"]
         assert list(table.write(names, read).raced) == [0]
 
-    def test_rows_that_are_still_idle_are_removed(self, table: Table):
+    def test_a_run_is_removed_as_a_whole_or_not_at_all(self, table: Table):
         names = names_of(*range(4))
         read = table.read(names)
         read.rows["step"], read.rows["used"] = 1, [10, 20, 30, 40]
         table.write(names, read)
         assert [row.used for row in table.list()] == [10, 20, 30, 40]
-        assert table.evict([*names, b"absent"], lambda used: used < 25) == 2
+        assert table.evict(names, lambda used: used < 25) == 0
+        assert table.counts()[0] == 4
+        assert table.evict([*names[:2], b"absent"], lambda used: used < 25) == 2
         assert [row.name for row in table.list()] == names[2:]
         assert table.counts()[0] == 2
 
