@@ -18,7 +18,7 @@ Config = Mapping[str, Any]
 # the head. See "Capacity" in docs/operations.md.
 REPLICA_MB = 95
 STATE_ACTOR_MB = 70
-STATE_MB = 0.0047  # 1.9 kB in its replica, 2.8 in its state actor
+STATE_MB = 0.0033  # of shared memory, once for all processes of a machine
 NODE_MB = 400
 HEAD_MB = 600
 
