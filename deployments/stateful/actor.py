@@ -183,8 +183,8 @@ class StateActor:
         assert self._description is not None, "it has started"
         return self._description
 
-    async def give_up(self) -> None:
-        """Leave the shard, if it has no states.
+    async def give_up(self, leaves: bool) -> None:
+        """Check that the shard has no states, and perhaps leave it.
 
         Raises:
             ForeignStatesError: it has some.
@@ -194,10 +194,12 @@ class StateActor:
             if n_states := self.home.table.counts()[0]:
                 raise ForeignStatesError(f"{n_states} of these are kept")
             try:
-                await self._step_down(self.home)
+                if leaves:
+                    await self._step_down(self.home)
             except StoreUnavailable as error:
                 raise UnavailableError(str(error)) from error
-        _leave()
+        if leaves:
+            _leave()
 
     async def _refuse(self) -> None:
         try:

@@ -200,12 +200,12 @@ async def connect_tables(
         told: Description = await _call(actor.describe, layout, options, tracing)
         return told
 
-    async def dismiss(shard: int) -> None:
+    async def dismiss(shard: int, leaves: bool) -> None:
         try:
             actor = await asyncio.to_thread(ray.get_actor, config.name(shard), NAMESPACE)
         except ValueError:
             return
-        await _call(actor.give_up)
+        await _call(actor.give_up, leaves)
 
     agree = partial(agree_on_layout, store, table_of(app), layout, dismiss, has_ended)
     shards = [Shard(partial(describe, shard), form) for shard in range(options.shards)]

@@ -55,8 +55,8 @@ class ForeignStatesError(StateError):
 class OtherLayoutError(UnavailableError):
     """The application has another layout; this home or replica cannot serve it any more."""
 
-    def __init__(self) -> None:
-        super().__init__("The hidden states of this application have another layout")
+    def __init__(self, text: str = "The hidden states have another layout") -> None:
+        super().__init__(text)  # the argument of unpickling
 
 
 class Layout(NamedTuple):
@@ -122,13 +122,14 @@ async def agree_on_layout(
     store: StateStore,
     table: str,
     wanted: Layout,
-    dismiss: Callable[[int], Awaitable[None]],
+    dismiss: Callable[[int, bool], Awaitable[None]],
     has_ended: HasEnded,
 ) -> None:
     """Make the wanted layout the present one, unless it is.
 
     Args:
-        dismiss: lets the home of a shard leave, if this cluster has one that has no states.
+        dismiss: raises ForeignStatesError if this cluster has a home of the shard that has states;
+            otherwise it lets the home leave, if that is to be.
 
     Raises:
         ForeignStatesError: there are states of another tag or form; nothing was changed.
@@ -147,7 +148,8 @@ async def agree_on_layout(
         present = Layout(**found)
         shards = max(shards, present.shards)
         try:
-            await asyncio.gather(*map(dismiss, range(present.shards)))
+            for leaves in (False, True):
+                await asyncio.gather(*(dismiss(shard, leaves) for shard in range(present.shards)))
         except ForeignStatesError as error:
             raise error if present[1:] != wanted[1:] else UnavailableError(_IN_USE) from error
     waits = (await_end(store, table, shard, has_ended) for shard in range(shards))

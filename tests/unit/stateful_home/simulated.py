@@ -349,7 +349,7 @@ class World:
         process = Process(self.machines[0], "replica")
         client, view = StoreClient(self.store, process), ClusterView(self, process)
 
-        async def dismiss(shard: int) -> None: ...
+        async def dismiss(shard: int, leaves: bool) -> None: ...
 
         await agree_on_layout(client, APP, layout, dismiss, view.has_ended)
 

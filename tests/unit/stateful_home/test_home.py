@@ -182,7 +182,8 @@ async def test_a_home_that_ends_while_it_loads_leaves_no_half_table():
     while record(world).term == home.term:
         await asyncio.sleep(0.0001)
     victim.alive = False  # its files are there, and the record has their nonce
-    assert record(world).nonce == world.machines[1].files.form.nonce
+    files: Any = world.machines[1].files
+    assert record(world).nonce == files.form.nonce
     assert record(world).copied == 0
     second, _ = await begin(world, 1)
     assert len(second.table.rows) == 30
@@ -307,12 +308,12 @@ async def test_states_of_another_tag_or_form_are_refused_and_shards_change_while
         assert refusal.value.found == "1 of these are kept"
     assert world.store.rows[LAYOUT_ROW] == LAYOUT.pack()
     await world.agree(several)
-    world.launch(world.machines[0])  # of the layout before
+    process = world.launch(world.machines[0])  # of the layout before
     await asyncio.sleep(5)
     assert world.home is None
     assert not world.valid_tables()
-    world.current.alive = False
-    homes = []
+    process.alive = False
+    homes: list[Any] = []
     for shard in range(3):
         world.machines[0].files = None
         world.current = Process(world.machines[0], f"of shard {shard}")

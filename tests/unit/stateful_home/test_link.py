@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deployments.stateful.actor import Description
 from deployments.stateful.channel import Address, Channel, Listener
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.files import OwnedFiles
-from deployments.stateful.link import Description, Shard
+from deployments.stateful.link import Shard
 from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import OtherLayoutError

@@ -55,7 +55,7 @@ async def test_it_answers_as_the_table_does(table):
         assert read.versions == [bytes(24)] * 3
         read.rows["step"], read.rows["used"] = [1, 2, 3], 9
         written = await remote.write([A, B, C], read, [2, 0])
-        assert written == (table.latest(), set(), set(), None)
+        assert tuple(written) == (table.latest(), set(), set(), None)
         assert read.rows["life"].tolist() == [written.number, 0, written.number]
         assert table.get([A, B, C]) == await remote.get([A, B, C])
         assert table.get([A]) == {A: read.rows[0].tobytes()}
@@ -77,8 +77,8 @@ async def test_it_answers_as_the_table_does(table):
         assert await remote.operation(end) is None
         assert await remote.end(end, {"done": [1]}) == {"done": [1]}
         assert await remote.end(end, "another") == await remote.operation(end) == {"done": [1]}
+        rows = {f"run\0{n}".encode(): bytes(FORM.size) for n in range(4)}
         with pytest.raises(TooManyStatesError):
-            rows = {f"run\0{n}".encode(): bytes(FORM.size) for n in range(3)}
             await remote.replace(Operation("import", "run"), rows)
         await remote.copied(1)
         with pytest.raises(OutcomeUnknownError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.unit.stateful_home.simulated import (
     version_of,
 )
 
+SEEDS = 60
 NAMES = [f"run{number // 3}\0junction{number}".encode() for number in range(12)]
 
 
@@ -197,17 +199,18 @@ async def during(machine: Machine, name: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("period_s", [0.2, 3.0])
 def test_every_promise_holds_on_a_cluster(period_s):
-    n_steps = 0
-    for seed in range(60):
-        store = SimulatedStore(seed=seed)
-        world = World(store, 3, StateOptions(snapshot_period_s=period_s))
-        n_steps += simulate(lambda world=world, seed=seed: play(world, seed)).n_steps
-    assert n_steps > 60 * 100
+    assert explore(3, StateOptions(snapshot_period_s=period_s)) > SEEDS * 100
 
 
 def test_every_promise_holds_on_one_machine():
+    assert explore(1, StateOptions()) > SEEDS * 200
+
+
+def explore(n_machines: int, options: StateOptions) -> int:
+    """Play with many seeds; return the number of steps."""
     n_steps = 0
-    for seed in range(60):
-        world = World(SimulatedStore(is_local=True, seed=seed))
-        n_steps += simulate(lambda world=world, seed=seed: play(world, seed)).n_steps
-    assert n_steps > 60 * 200
+    for seed in range(SEEDS):
+        store = SimulatedStore(is_local=n_machines == 1, seed=seed)
+        world = World(store, n_machines, options)
+        n_steps += simulate(partial(play, world, seed)).n_steps
+    return n_steps
