@@ -1,4 +1,4 @@
-"""The home of a shard: it decides who may change the table, and copies the changes to the store.
+"""The home of a shard: it decides who may change the table, and has the changes copied.
 
 Replicas change the table without the home. It is one process of the cluster, begins a term in the
 store, and lets the table be used for as long as the term is certainly the latest. If the store is
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from operator import gt
-from typing import Any, Protocol
+from typing import Protocol
 
 from deployments.aio import BackgroundTasks
-from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
+from deployments.stateful.copies import Copies, InThread
+from deployments.stateful.errors import UnavailableError
 from deployments.stateful.files import OwnedFiles
 from deployments.stateful.options import StateOptions
 from deployments.stateful.shards import (
@@ -30,23 +30,13 @@ from deployments.stateful.shards import (
     Layout,
     OtherLayoutError,
     await_end,
-    copy_row,
-    name_of_copy,
-    shard_of,
 )
 from deployments.stateful.table import Listed, Table, boot_clock
 from deployments.stateful.term import ALL_TO_COPY, HomeRecord, StateStore, SupersededError, Term
 from deployments.store import StoreUnavailable
 
-logger = logging.getLogger("ray.serve")
-
-ROWS_PER_WRITE = 512
-MOST_ROWS_PER_WRITE = 8 * ROWS_PER_WRITE
-COPIED_TIMEOUT_S = 4.0
 LONGEST_EVICTION_PERIOD_S = 30.0
 _PAUSE_S = 0.1
-
-InThread = Callable[..., Awaitable[Any]]
 
 
 class Cluster(Protocol):
@@ -76,7 +66,7 @@ class Home:
 
     Args:
         files: of the shard, which this process has locked.
-        table: the application's in the store.
+        store_table: the application's in the store.
         on_end: called when this process must end: the shard has another term, or a background loop
             has failed.
         in_thread: calls a function that blocks, and returns what it returns.
@@ -89,7 +79,7 @@ class Home:
         self,
         files: OwnedFiles,
         store: StateStore,
-        table: str,
+        store_table: str,
         layout: Layout,
         shard: int,
         options: StateOptions,
@@ -99,27 +89,21 @@ class Home:
         clock: Callable[[], float] = boot_clock,
     ) -> None:
         self.files = files
-        self.layout = layout
         self.ready = False
-        self._store = store
-        self._store_table = table
-        self._shard = shard
+        self._store, self._store_table, self._shard = store, store_table, shard
+        self._layout = layout
         self._options = options
         self._cluster = cluster
+        self._on_end = on_end
         self._in_thread = in_thread
         self._clock = clock
-        self._on_end = on_end
-        self._lease_s = 0.0 if store.is_local else LEASE_S
-        self._term = Term(store, table, shard)
+        self._term = Term(store, store_table, shard)
         self._before = HomeRecord()
-        self._seen = 0  # number of the latest transaction whose changes are in the next line
-        self._changed: set[bytes] = set()  # names of rows to copy
-        self._copied_at = self._wrote_at = clock()
-        self._working = asyncio.Lock()  # with the table, in a thread
+        place = shard, layout.shards
+        self._copies = Copies(store, store_table, self._term, place, in_thread, clock)
         self._leaving = False
-        self._wanted = asyncio.Event()  # a copy, at once
-        self._after_copy = asyncio.Event()
         self._background = BackgroundTasks()
+        self.copied, self.flush = self._copies.copied, self._copies.flush
 
     @property
     def table(self) -> Table:
@@ -131,18 +115,17 @@ class Home:
 
     @property
     def copy_lag_s(self) -> float:
-        """Age of the copies in the store, which have all that changed before."""
-        return self._clock() - self._copied_at
-
-    @property
-    def max_states(self) -> int:
-        return max(1, self._options.max_states // self.layout.shards)
+        return self._copies.lag_s
 
     async def configure(self, options: StateOptions) -> None:
         """Adopt new limits and periods."""
         self._options = options
         if self.ready:
-            await self._in_thread(self.table.set_limit, self.max_states)
+            await self._set_limit()
+
+    async def _set_limit(self) -> None:
+        limit = max(1, self._options.max_states // self._layout.shards)
+        await self._in_thread(self.table.set_limit, limit)
 
     # Beginning
 
@@ -153,21 +136,17 @@ class Home:
             StoreUnavailable, UnavailableError: not now; it can be called again.
         """
         is_own = await self._begin()
-        began_at, form = self._clock(), self.files.form
+        self._copies.table = self.table
+        began_at = self._clock()
         if not is_own:
-            await self._write({}, copied=await self._load())
+            await self._copies.load()
         # Not earlier: with a term that the store has lost, the table counts, and must be complete.
         await self._in_thread(self.files.remember_term, self.term)
-        if self._before.process and self._before.nonce != form.nonce:
-            until = began_at + self._before.lease_s * MARGIN
-            while self._clock() < until:
+        if self._before.process and self._before.nonce != self.files.form.nonce:
+            while self._clock() < began_at + self._before.lease_s * MARGIN:
                 await asyncio.sleep(_PAUSE_S)
-        copied = self._term.record.copied
-        self._seen = self.table.page.copied = max(copied, 0)
-        await self._in_thread(self.table.set_limit, self.max_states)
-        if copied == ALL_TO_COPY:
-            logger.warning("The store has lost copies of hidden states; all are copied again")
-            self._changed = await self._names()
+        await self._copies.begin()
+        await self._set_limit()
         await self._confirm()
         self.ready = True
         for loop in (self._confirm_forever(), self._copy_forever(), self._evict_forever()):
@@ -175,57 +154,34 @@ class Home:
 
     async def _begin(self) -> bool:
         """Begin the term; return whether the table of this machine goes on."""
-        files, cluster = self.files, self._cluster
+        files, cluster, at = self.files, self._cluster, (self._store, self._store_table)
         found, stored = await self._term.read()
         is_lost = found.term < files.form.term  # then the table has more than the store
         is_latest = is_lost or (found.nonce == files.form.nonce and found.copied != 0)
-        is_own = is_latest and not files.is_new and files.form.tag == self.layout.tag
+        is_own = is_latest and not files.is_new and files.form.tag == self._layout.tag
         if not self._store.is_local:
             if not is_own and found.session not in ("", cluster.session):
-                at = self._store, self._store_table, self._shard
-                found, stored = await await_end(*at, cluster.has_ended)
+                found, stored = await await_end(*at, self._shard, cluster.has_ended)
             if not await cluster.is_current():
                 raise UnavailableError("The cluster has started another home of the shard")
         # After the record, which changes with it.
-        layout = await self._store.get(self._store_table, LAYOUT_ROW)
-        if layout != self.layout.pack():
+        if await self._store.get(self._store_table, LAYOUT_ROW) != self._layout.pack():
             raise OtherLayoutError
         if not is_own and (not files.is_new or self.table.counts()[0]):
             self.table.page.valid_until = 0.0
             await self._in_thread(files.begin_anew)
         if found.process != cluster.process:
             self._before = found
-        term = max(found.term, files.form.term) + 1
-        copied = 0 if not is_own else ALL_TO_COPY if is_lost else found.copied
         mine = HomeRecord(
-            term, files.form.nonce, cluster.process, cluster.session, self._lease_s, copied
+            term=max(found.term, files.form.term) + 1,
+            nonce=files.form.nonce,
+            process=cluster.process,
+            session=cluster.session,
+            lease_s=0.0 if self._store.is_local else LEASE_S,
+            copied=0 if not is_own else ALL_TO_COPY if is_lost else found.copied,
         )
         await self._term.begin(mine, stored)
         return is_own
-
-    async def _load(self) -> int:
-        """Load the copies of this shard, and return the number of the latest transaction."""
-        form, rows = self.table.form, dict[bytes, bytes]()
-        at = form.dtype.fields["used"][1]  # type: ignore[index]
-        now = int(self._clock()).to_bytes(4, "little")  # they were used by another clock
-        async for name, value in self._copies():
-            if len(value) == form.size:
-                rows[name] = value[:at] + now + value[at + 4 :]
-            if len(rows) == ROWS_PER_WRITE:
-                await self._in_thread(self.table.load, rows)
-                rows = {}
-        await self._in_thread(self.table.load, rows)
-        number: int = (await self._in_thread(self.table.changed, 0))[0]
-        return number
-
-    async def _copies(self) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Yield name and value of each copy of this shard."""
-        async for row, value in self._store.scan(self._store_table):
-            name = name_of_copy(row)
-            if name is not None:
-                run = name.partition(b"\0")[0].decode()
-                if shard_of(run, self.layout.shards) == self._shard:
-                    yield name, value
 
     # Acting
 
@@ -261,146 +217,58 @@ class Home:
             await asyncio.sleep(LEASE_S / 4)
             await self._confirm()
 
-    def _end(self, error: BaseException) -> None:
-        self._leaving = True
-        self.table.page.valid_until = 0.0
-        self._on_end(error)
-
-    # Copies
-
-    async def copied(self, number: int) -> None:
-        """Return when a transaction is in the store, with all before it.
-
-        Raises:
-            OutcomeUnknownError: it was not, within 4 s.
-        """
-        try:
-            async with asyncio.timeout(COPIED_TIMEOUT_S):
-                for _ in range(3):  # copies: of one under way, of the next, and of the last
-                    if self.table.page.copied >= number:
-                        return
-                    self._wanted.set()
-                    await self._after_copy.wait()
-        except TimeoutError:
-            pass
-        if self.table.page.copied < number:
-            raise OutcomeUnknownError
-
-    async def flush(self) -> None:
-        """Copy all that has changed until now.
-
-        Raises:
-            StoreUnavailable: not all was copied; the rest follows with the next copy.
-        """
-        async with self._working:
-            began_at = self._clock()
-            await self._collect()
-            number, names = self._seen, self._changed
-            self._changed = set()
-            try:
-                chunks = await self._in_thread(divide, names)
-                while chunks:
-                    chunk = chunks.pop()
-                    puts, deletes = await self._in_thread(self._copy, chunk)
-                    await self._write(puts, deletes, copied=None if chunks else number)
-                    names.difference_update(chunk)
-                    if chunks:
-                        await self._collect()
-            finally:
-                self._changed |= names
-            self.table.page.copied, self._copied_at = number, began_at
-        self._after_copy.set()
-        self._after_copy = asyncio.Event()
-
-    async def _collect(self) -> None:
-        """Note what has changed, so that the table may forget it."""
-        latest, names = await self._in_thread(self.table.changed, self._seen)
-        self._changed |= await self._names() if names is None else names
-        self._seen = latest
-
-    async def _names(self) -> set[bytes]:
-        """Return the names of all rows of the table, and of all copies."""
-        names, after = set[bytes](), b""
-        while listed := await self._in_thread(self.table.list, after):
-            names.update(row.name for row in listed)
-            after = listed[-1].name
-        async for name, _ in self._copies():
-            names.add(name)
-        return names
-
-    def _copy(self, names: Sequence[bytes]) -> tuple[dict[str, bytes], list[str]]:
-        rows = self.table.get(names)
-        return (
-            {copy_row(name): row for name, row in rows.items()},
-            [copy_row(name) for name in names if name not in rows],
-        )
-
-    async def _write(
-        self,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        copied: int | None = None,
-    ) -> None:
-        await self._term.write(puts, deletes, copied)
-        self._wrote_at = self._clock()
-
     async def _copy_forever(self) -> None:
+        copies = self._copies
         while True:
             period_s = self._options.snapshot_period_s
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(period_s, LEASE_S / 2)):
-                    await self._wanted.wait()
+                    await copies.wanted.wait()
             try:
-                if self._wanted.is_set() or self.copy_lag_s >= period_s:
-                    self._wanted.clear()
-                    await self.flush()
+                if copies.wanted.is_set() or copies.lag_s >= period_s:
+                    copies.wanted.clear()
+                    await copies.flush()
                 else:
-                    async with self._working:
-                        await self._collect()
-                if not self._store.is_local and self._clock() - self._wrote_at >= LEASE_S / 2:
-                    await self._write({})  # other clusters see that this one acts
+                    await copies.collect()
+                if not self._store.is_local and self._clock() - copies.wrote_at >= LEASE_S / 2:
+                    await copies.write({})  # other clusters see that this one acts
             except StoreUnavailable:  # which the store logs
                 await asyncio.sleep(_PAUSE_S)
-                self._wanted.set()
+                copies.wanted.set()
 
     # Eviction
 
     async def _evict_forever(self) -> None:
         while True:
-            async with self._working:
+            async with self._copies.at_work:
                 await self._in_thread(self.table.free_stale_readers)
                 await self._in_thread(self.table.keep_reserve)
             await asyncio.sleep(min(self._options.run_ttl_s / 4, LONGEST_EVICTION_PERIOD_S))
             with contextlib.suppress(UnavailableError):  # while the table must not be used
-                await self.evict()
+                await self._evict(self._clock() - self._options.run_ttl_s)
 
-    async def evict(self) -> int:
-        """Remove the runs all of whose rows are idle; return the number of rows removed.
-
-        Raises:
-            UnavailableError: the table must not be used now.
-        """
-        # a second of use has passed only when the next one has begun
-        idle_since, removed = self._clock() - self._options.run_ttl_s - 1, 0
+    async def _evict(self, idle_since: float) -> None:
+        """Remove the runs all of whose rows are idle."""
         rows, more = list[Listed](), True
         while more:
-            async with self._working:
+            async with self._copies.at_work:
                 page = await self._in_thread(self.table.list, rows[-1].name if rows else b"")
-            rows, more = rows + page, bool(page)
-            last = _run_of(rows[-1]) if more else b""  # it may go on in the next page
-            idle = [
-                [row.name for row in of_run]
-                for run, of_run in _by_run(rows)
-                if run != last and all(row.used < idle_since for row in of_run)
-            ]
-            rows = [row for row in rows if _run_of(row) == last]
-            for names in idle:
-                async with self._working:
-                    is_idle = partial(gt, idle_since)
-                    removed += await self._in_thread(self.table.evict, names, is_idle)
-        return removed
+            more = bool(page)
+            runs = {run: list(of_run) for run, of_run in groupby(rows + page, _run_of)}
+            # The last run may go on in the next page.
+            rows = runs.pop(_run_of(page[-1])) if more else []
+            for of_run in runs.values():
+                if all(row.used < idle_since for row in of_run):
+                    names = [row.name for row in of_run]
+                    async with self._copies.at_work:
+                        await self._in_thread(self.table.evict, names, partial(gt, idle_since))
 
     # Ending
+
+    def _end(self, error: BaseException) -> None:
+        self._leaving = True
+        self.table.page.valid_until = 0.0
+        self._on_end(error)
 
     async def leave(self) -> None:
         """Stop the use of the table, copy what has changed, and leave the shard to the next home.
@@ -411,7 +279,7 @@ class Home:
         await self.flush()  # most of it, while the table is in use
         self._leaving = True
         self.table.page.valid_until = 0.0
-        await self._in_thread(self.table.set_limit, self.max_states)  # after the last transaction
+        await self._set_limit()  # after the last transaction
         try:
             await self.flush()
         except StoreUnavailable:
@@ -419,38 +287,14 @@ class Home:
             await self._confirm()
             raise
         try:
-            await self._term.step_down()
+            await self._term.write({}, process="")
         except StoreUnavailable as error:  # perhaps another home has begun already
             self._end(error)
             raise
-        self.stop()
-        async with self._working:  # nothing uses the table any more
-            self.ready = False
-
-    def stop(self) -> None:
-        """Stop the background loops."""
         self._background.cancel()
-
-
-def divide(names: Collection[bytes]) -> list[list[bytes]]:
-    """Divide rows into those of one write; the rows of a run are together, up to a maximum."""
-    runs: dict[bytes, list[bytes]] = {}
-    for name in names:
-        runs.setdefault(name.partition(b"\0")[0], []).append(name)
-    chunks: list[list[bytes]] = []
-    for of_run in runs.values():
-        for at in range(0, len(of_run), MOST_ROWS_PER_WRITE):
-            some = of_run[at : at + MOST_ROWS_PER_WRITE]
-            if chunks and len(chunks[-1]) + len(some) <= ROWS_PER_WRITE:
-                chunks[-1] += some
-            else:
-                chunks.append(some)
-    return chunks
+        async with self._copies.at_work:  # nothing uses the table any more
+            self.ready = False
 
 
 def _run_of(row: Listed) -> bytes:
     return row.name.partition(b"\0")[0]
-
-
-def _by_run(rows: Sequence[Listed]) -> list[tuple[bytes, list[Listed]]]:
-    return [(run, list(of_run)) for run, of_run in groupby(rows, _run_of)]

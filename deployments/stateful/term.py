@@ -49,7 +49,7 @@ class SupersededError(UnavailableError):
     """Another term has the shard, or the store has lost writes of this one; this one must end."""
 
     def __init__(self) -> None:
-        super().__init__("The store has not the term of this home any more")
+        super().__init__("The store does not have the term of this home any more")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class HomeRecord:
             lock alone decides.
         copied: number of the table's latest transaction that is in the store with all before it;
             0 before the table was loaded; or ALL_TO_COPY.
-        writes: grows with every attempt at a write, so that no two records are the same.
+        writes: grows with every write, so that no record is ever the same as an earlier one.
     """
 
     term: int = 0
@@ -110,7 +110,6 @@ class Term:
         self._store = store
         self._table = table
         self._row = record_row(shard)
-        self._attempts = 0  # the highest value of ``writes`` so far
         self._in_doubt = False  # whether the outcome of the last write is unknown
         self._lock = asyncio.Lock()
 
@@ -125,9 +124,7 @@ class Term:
         Raises:
             UnavailableError: it is not.
         """
-        found = HomeRecord.unpack(stored)
-        self._attempts = max(self._attempts, found.writes) + 1
-        mine = replace(mine, writes=self._attempts)
+        mine = replace(mine, writes=HomeRecord.unpack(stored).writes + 1)
         if not await self._change({self._row: mine.pack()}, (), stored):
             raise UnavailableError("Another process becomes the home of the shard")
         self.record, self._in_doubt = mine, False
@@ -139,26 +136,17 @@ class Term:
         return known.is_same_term(found) and found.writes >= known.writes
 
     async def write(
-        self,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        copied: int | None = None,
+        self, puts: Mapping[str, bytes], deletes: Collection[str] = (), **changed: Any
     ) -> None:
-        """Write and delete rows, all or none; with them the record, and perhaps its ``copied``."""
-        changed = {} if copied is None else {"copied": copied}
-        await self._write(puts, deletes, **changed)
+        """Write and delete rows, all or none, together with the record.
 
-    async def step_down(self) -> None:
-        """Record that nothing acts for this shard, so that the next home need not wait."""
-        await self._write({}, (), process="")
-
-    async def _write(
-        self, puts: Mapping[str, bytes], deletes: Collection[str], **changed: Any
-    ) -> None:
+        Args:
+            changed: attributes of the record; ``process=""`` leaves the shard to the next home.
+        """
         async with self._lock:
             while self._in_doubt:
                 await self._settle()
-            if not await self._replace(self.record, self.record.pack(), puts, deletes, **changed):
+            if not await self._replace(self.record, self.record.pack(), puts, deletes, changed):
                 raise SupersededError
 
     async def _settle(self) -> None:
@@ -170,7 +158,7 @@ class Term:
         found, stored = await self.read()
         if not self.record.is_same_term(found) or found.writes < self.record.writes:
             raise SupersededError
-        await self._replace(found, stored, {}, ())
+        await self._replace(found, stored, {}, (), {})
 
     async def _replace(
         self,
@@ -178,11 +166,10 @@ class Term:
         stored: bytes | None,
         puts: Mapping[str, bytes],
         deletes: Collection[str],
-        **changed: Any,
+        changed: Mapping[str, Any],
     ) -> bool:
-        self._attempts += 1
         self._in_doubt = True
-        mine = replace(found, writes=self._attempts, **changed)
+        mine = replace(found, writes=found.writes + 1, **changed)
         held = await self._change({**puts, self._row: mine.pack()}, deletes, stored)
         if held:
             self.record, self._in_doubt = mine, False

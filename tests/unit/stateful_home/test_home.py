@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from deployments.stateful.copies import ROWS_PER_WRITE, divide
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
-from deployments.stateful.home import ROWS_PER_WRITE, divide
 from deployments.stateful.options import StateOptions
 from deployments.stateful.shards import (
     LAYOUT_ROW,
