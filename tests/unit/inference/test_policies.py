@@ -15,6 +15,7 @@ from deployments.inference.service import InferenceService
 from deployments.stateful.calls import Keys, Rows, StepResult
 from deployments.stateful.errors import StateError
 from deployments.stateful.row import Key
+from deployments.stateful.table import Read
 from models.networks.shipped import SHIPPED
 from tests.reference import ReferencePolicy
 from tests.unit.inference.policies import (
@@ -279,3 +280,27 @@ async def test_an_observation_longer_than_its_junctions_is_counted(service, monk
     published.publish()
     values = {key[-1]: n for key, n in recorded.counted.items() if "observed_values" in key[0]}
     assert values == {"outside": 11, "inside": 8}
+
+
+async def test_races_and_waits_for_other_changes_are_exported(service, monkeypatch):
+    recorded = RecordedMetrics(monkeypatch)
+    published = InferenceMetrics(service)
+    (table,) = (shard.table for shard in service.engine._shards)
+    read = table.read
+
+    def and_then_another(names: list[bytes]) -> Read:
+        found: Read = read(names)
+        monkeypatch.setattr(table, "read", read)
+        other = read(names)
+        other.rows["step"] += 1
+        table.write(names, other)
+        return found
+
+    monkeypatch.setattr(table, "read", and_then_another)
+    assert (await service.predict(LOW, SMALL, [0.5])).step == 2
+    table.longest_lock_s = 0.25
+    published.publish()
+    assert recorded.counted["inference_raced_rows",] == 1
+    assert recorded.counted["inference_requests_without_place",] == 0
+    assert [ms for key, ms in recorded.observed if key == ("inference_lock_wait_ms",)] == [250]
+    assert service.engine.take_longest_wait_s() == 0
