@@ -98,7 +98,7 @@ class Watch:
         """Return how long before or after the fault a lost step was answered; 0 if none was."""
         began, over = self.fault
         lost = (each.answer.done for each in self.verdict(service).findings)
-        return max((max(began - done, done - over) for done in lost), default=0.0)
+        return max([0.0, *(max(began - done, done - over) for done in lost)])
 
     def missing(self, through: Node) -> list[str]:
         """Return the acknowledged records that cannot be found through a node."""

@@ -1,0 +1,102 @@
+"""A Redis that is restored from a backup: the table in memory counts, and is copied anew."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deployments.store import open_store
+from load_tests.harness.redis_server import RedisServer
+from load_tests.harness.system import System, application
+from tests.cluster.gateway.conftest import wait_for
+from tests.cluster.inference.conftest import step
+from tests.support.copies import copied_steps
+
+
+class Application:
+    """One replica, with a Redis of its own."""
+
+    def __init__(self, system: System, folder: Path) -> None:
+        self._folder, self._backup = folder / "redis", folder / "backup"
+        self._system = system
+        self._others = set(system.state_actors())
+        self.redis = RedisServer(self._folder)
+
+    def start(self) -> None:
+        self.redis.start()
+        env = {"STORE_URL": self.redis.url}
+        app = application("restored", "/restored", env=env, snapshot_period_s=0.1)
+        self._system.deploy(app)
+
+    def actors(self) -> list[psutil.Process]:
+        return list(set(self._system.state_actors()) - self._others)
+
+    def all_processes(self) -> list[psutil.Process]:
+        return [*self._system.replicas("restored"), *self.actors()]
+
+    def step(self) -> int:
+        return step(self._system, "restored", "run")
+
+    def stop(self) -> None:
+        if "restored" in self._system.applications:
+            self._system.remove("restored")
+        self.redis.stop()
+
+    def back_up(self) -> None:
+        self.redis.stop()
+        shutil.copytree(self._folder, self._backup)
+        self.redis.start()
+
+    def restore(self, killed: list[psutil.Process]) -> None:
+        """Start Redis from the backup, after these processes have been killed."""
+        self.redis.stop()
+        for process in killed:
+            process.kill()
+        shutil.rmtree(self._folder / "appendonlydir")
+        shutil.copytree(self._backup, self._folder, dirs_exist_ok=True)
+        self.redis.start()
+
+    def copied(self) -> list[int]:
+        async def read() -> list[int]:
+            store = open_store(self.redis.url)
+            try:
+                return await copied_steps(store, "restored")
+            finally:
+                await store.close()
+
+        return asyncio.run(read())
+
+
+@pytest.fixture
+def app(system: System, tmp_path: Path) -> Iterator[Application]:
+    deployed = Application(system, tmp_path)
+    try:
+        deployed.start()
+        yield deployed
+    finally:
+        deployed.stop()
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [lambda app: [], Application.actors, Application.all_processes],
+    ids=["nothing", "actor", "everything"],
+)
+def test_no_step_is_lost_with_the_writes_of_the_store(
+    app: Application, killed: Callable[[Application], list[psutil.Process]]
+) -> None:
+    assert app.step() == 1
+    wait_for(lambda: app.copied() == [1])
+    app.back_up()
+    last = [step for step in (app.step() for _ in range(5)) if step][-1]
+    wait_for(lambda: app.copied() == [last])
+    app.restore(killed(app))
+    wait_for(lambda: app.step() > last, timeout_s=60)
+    last = app.step()
+    wait_for(lambda: app.copied() == [last], timeout_s=30)
+    assert app.step() == last + 1
