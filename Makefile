@@ -33,7 +33,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants soak lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -98,9 +98,6 @@ compatibility:  ## run what relies on Ray's private code with the newest Ray (RA
 
 mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
 	@$(BIN)/python -m tests.mutants $(ARGS)
-
-soak: $(VENV)/.dev  ## simulate faults of the hidden states until one breaks a promise (ARGS="--help" for options)
-	@$(BIN)/python -m tests.unit.stateful.simulation $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/ruff format --check .

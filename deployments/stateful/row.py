@@ -14,8 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from deployments.stateful.errors import StateError
+
 RECEIPTS = 64
 """Idempotency keys that are remembered with each state: the newest ones."""
+
+LONGEST_NAME = 480
+"""Bytes; a name that is left aside for a variant is longer, and LMDB's keys have 511."""
 
 VERSION_BYTES = 24
 """A row begins with its version: life, step and variant. Two rows of one version are the same."""
@@ -37,8 +42,15 @@ class Key(NamedTuple):
 
 
 def name_of(run: str, entity: str) -> bytes:
-    """Return the name of a state in the table, where the states of a run stand together."""
-    return f"{run}\0{entity}".encode()
+    """Return the name of a state in the table, where the states of a run stand together.
+
+    Raises:
+        StateError: it is too long, or has characters that the table needs for itself.
+    """
+    name = f"{run}\0{entity}".encode()
+    if len(name) > LONGEST_NAME or b"\n" in name or name.count(b"\0") != 1 or name < b"\2":
+        raise StateError("A run and its entity have at most 480 bytes, and no control characters")
+    return name
 
 
 def key_of(name: bytes) -> Key:

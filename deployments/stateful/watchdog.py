@@ -65,7 +65,11 @@ class Watchdog:
                 owner = _words(address + offset, 4)[0] & _OWNER
                 writers = self._watch(writers, {owner} - {0}, WRITER_POLLS, "writer")
             if poll % READER_EVERY == 0:
-                readers = self._watch(readers, self._table.pids(), READER_POLLS, "reader")
+                try:
+                    pids = self._table.pids()
+                except lmdb.Error:  # it is being closed
+                    return
+                readers = self._watch(readers, pids, READER_POLLS, "reader")
 
     def _watch(self, seen: _Seen, threads: Iterable[int], most: int, what: str) -> _Seen:
         """Kill the threads that were stopped in so many polls; return what was seen now."""

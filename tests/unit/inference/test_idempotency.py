@@ -1,6 +1,6 @@
 """Idempotency keys over HTTP, and the responses of each outcome of a step or a reset.
 
-How the engine keeps receipts is tested in tests/unit/stateful.
+How the engine keeps receipts is tested in tests/unit/states.
 """
 
 from __future__ import annotations
