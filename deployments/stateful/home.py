@@ -245,7 +245,8 @@ class Home:
                 await self._in_thread(self.table.keep_reserve)
             await asyncio.sleep(min(self._options.run_ttl_s / 4, LONGEST_EVICTION_PERIOD_S))
             with contextlib.suppress(UnavailableError):  # while the table must not be used
-                await self._evict(self._clock() - self._options.run_ttl_s)
+                # a second of use has passed only when the next one has begun
+                await self._evict(self._clock() - self._options.run_ttl_s - 1)
 
     async def _evict(self, idle_since: float) -> None:
         """Remove the runs all of whose rows are idle."""

@@ -77,4 +77,4 @@ async def test_lines_of_replicas_and_state_actors_have_fields(system: System, to
 
     actor = {"application": "told", "component_name": "hidden_states", "shard": "0"}
     term = await until_told(system, "hidden_states_told_0", levelname="INFO", **actor)
-    assert term["message"] == "Term 1 begins, with 0 hidden states"
+    assert term["message"].endswith(" begins, with 0 hidden states")

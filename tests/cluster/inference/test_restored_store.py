@@ -19,9 +19,14 @@ from tests.support.copies import copied_steps
 
 
 class Application:
-    """One replica, with a Redis of its own."""
+    """One replica, with a Redis of its own.
 
-    def __init__(self, system: System, folder: Path) -> None:
+    Args:
+        name: that no other test has, because a state actor stays for a while.
+    """
+
+    def __init__(self, system: System, folder: Path, name: str) -> None:
+        self._name = name
         self._folder, self._backup = folder / "redis", folder / "backup"
         self._system = system
         self._others = set(system.state_actors())
@@ -30,21 +35,21 @@ class Application:
     def start(self) -> None:
         self.redis.start()
         env = {"STORE_URL": self.redis.url}
-        app = application("restored", "/restored", env=env, snapshot_period_s=0.1)
+        app = application(self._name, f"/{self._name}", env=env, snapshot_period_s=0.1)
         self._system.deploy(app)
 
     def actors(self) -> list[psutil.Process]:
         return list(set(self._system.state_actors()) - self._others)
 
     def all_processes(self) -> list[psutil.Process]:
-        return [*self._system.replicas("restored"), *self.actors()]
+        return [*self._system.replicas(self._name), *self.actors()]
 
     def step(self) -> int:
-        return step(self._system, "restored", "run")
+        return step(self._system, self._name, "run")
 
     def stop(self) -> None:
-        if "restored" in self._system.applications:
-            self._system.remove("restored")
+        if self._name in self._system.applications:
+            self._system.remove(self._name)
         self.redis.stop()
 
     def back_up(self) -> None:
@@ -65,7 +70,7 @@ class Application:
         async def read() -> list[int]:
             store = open_store(self.redis.url)
             try:
-                return await copied_steps(store, "restored")
+                return await copied_steps(store, self._name)
             finally:
                 await store.close()
 
@@ -73,8 +78,8 @@ class Application:
 
 
 @pytest.fixture
-def app(system: System, tmp_path: Path) -> Iterator[Application]:
-    deployed = Application(system, tmp_path)
+def app(system: System, tmp_path: Path, run_id: str) -> Iterator[Application]:
+    deployed = Application(system, tmp_path, run_id.rpartition(".")[2])
     try:
         deployed.start()
         yield deployed
