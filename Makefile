@@ -71,7 +71,7 @@ ALONE := -m "alone or nodes" tests/cluster tests/nodes
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
 	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
-	tests/cluster/test_fast_path.py tests/cluster/test_notes.py tests/cluster/test_worker_setup.py
+	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 
 test: lint  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (10 minutes on two cores)
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store $(SUMO_CORE)

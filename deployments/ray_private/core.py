@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ray._private.state import state
 from ray._private.utils import estimate_available_memory, get_num_cpus
-from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_list, _internal_kv_put
 from ray.util.metrics import Counter
 
-_NOTES = b"greenwave"  # their namespace in the GCS
 SERVE_NAMESPACE = "serve"
 """Namespace of the replicas' actors."""
 
@@ -28,18 +26,6 @@ def read_actor_places() -> dict[str, str]:
     """Return the node id of each living named actor; block until the GCS answers."""
     actors = state.actor_table(None, actor_state_name="ALIVE").values()
     return {actor["Name"]: actor["Address"]["NodeID"] for actor in actors if actor["Name"]}
-
-
-def note(name: str, value: str) -> str:
-    """Keep a value in the GCS, and return the one that was kept first under this name."""
-    _internal_kv_put(name, value, overwrite=False, namespace=_NOTES)
-    kept: bytes = _internal_kv_get(name, namespace=_NOTES)
-    return kept.decode()
-
-
-def noted(prefix: str) -> list[str]:
-    """Return the names of what is kept."""
-    return [name.decode() for name in _internal_kv_list(prefix, namespace=_NOTES)]
 
 
 def available_cpus() -> float:
