@@ -70,8 +70,7 @@ class ApplicationUnderTest:
         return self.system.replicas(self.name)
 
     def state_actors(self) -> list[psutil.Process]:
-        """Return the state actors of every application, of which only this one's are busy."""
-        return self.system.state_actors()
+        return self.system.state_actors(self.name)
 
     def processes(self) -> list[psutil.Process]:
         return [*self.replicas(), *self.state_actors()]

@@ -119,8 +119,16 @@ class System:
         folder = self.instance.ray_dir / "session_latest" / "logs" / "serve"
         return "".join(path.read_text() for path in sorted(folder.glob(f"{name}*.log")))
 
-    def state_actors(self) -> list[psutil.Process]:
-        return self.processes("ray::StateActor")
+    def state_actors(self, application: str = "") -> list[psutil.Process]:
+        """Return the state actors of an application, by default of all."""
+        found = self.processes("ray::StateActor")
+        if not application:
+            return found
+        answer = self.instance.dashboard.get("/api/v0/actors?limit=1000&detail=1", timeout_s=20.0)
+        actors = answer.json()["data"]["result"]["result"]
+        name = f"hidden_states:{application}/"
+        own = {actor["pid"] for actor in actors if (actor["name"] or "").startswith(name)}
+        return [process for process in found if process.pid in own]
 
     def kill(self, process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)

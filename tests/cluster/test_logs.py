@@ -43,6 +43,6 @@ async def test_a_refusal_is_one_sentence_and_the_log_of_the_state_actor_has_its_
             "an idle one expires"
         }
         assert answers[1].headers["x-error-code"] == "too_many_states"
-        assert answers[1].headers["retry-after"] == "300"
+        assert answers[1].headers["retry-after"] == "60"
         assert (await client.get("/health")).json()["status"] == "unhealthy"
     await until_logged(system, "hidden_states_small_0", " begins, with 0 hidden states")

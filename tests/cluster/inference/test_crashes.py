@@ -40,10 +40,10 @@ async def test_killed_state_actors_lose_nothing_and_only_durable_responses_wait(
 ):
     async with Load(url_of(system, name), f"{run_id}.{name}", n_clients=6) as load:
         await load.more(200)
-        before = system.state_actors()
+        before = system.state_actors(name)
         for actor in before:
             system.kill(actor)
-        await load.until(lambda: len(set(system.state_actors()) - set(before)) == len(before))
+        await load.until(lambda: len(set(system.state_actors(name)) - set(before)) == len(before))
         await load.more(200)
     if name != "durable":
         assert load.failures == []
@@ -59,7 +59,7 @@ async def test_all_replicas_and_the_state_actors_killed_at_once_lose_nothing(
     async with Load(url_of(system, name), f"{run_id}.{name}", n_clients=6) as load:
         for _ in range(2):
             await load.more(300)
-            for process in (*system.replicas(name), *system.state_actors()):
+            for process in (*system.replicas(name), *system.state_actors(name)):
                 system.kill(process)
             await load.until(lambda: len(system.replicas(name)) == n_replicas)
         await load.more(300)
@@ -102,14 +102,13 @@ async def test_a_stopped_replica_is_killed_and_its_runs_go_on(system, weights, r
 async def test_a_stopped_state_actor_is_not_noticed(system, weights, run_id, two):
     async with Load(two, run_id, n_clients=4) as load:
         await load.more(100)
-        for actor in system.state_actors():
-            actor.send_signal(signal.SIGSTOP)
+        (actor,) = system.state_actors("two")
+        actor.send_signal(signal.SIGSTOP)
         try:
             await asyncio.sleep(5)
         finally:
-            for actor in system.state_actors():
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    actor.send_signal(signal.SIGCONT)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                actor.send_signal(signal.SIGCONT)
         await load.more(100)
     assert load.failures == []
     assert load.history.away_s() < OTHERS_S + SLACK_S
