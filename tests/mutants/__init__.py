@@ -1,1 +1,1 @@
-"""Mutation tests of the engine and of the policies: a test must find each single defect."""
+"""Mutation tests of the engine: a test must find each single defect."""

@@ -1,62 +1,42 @@
-"""Puts single defects into the engine of states and the policies, and runs the tests on each.
+"""Puts single defects into the engine of states; the tests of each must fail.
 
-All written defects are tried, and a sample of the generic ones. A mutant is killed when a test
-fails. One that survives is a guard that nothing tests, or that is not needed: write the test,
-remove the guard, or add it to tests/mutants/accepted.py with the reason.
+A defect that no test finds is a guard that nothing tests, or that is not needed: write the test, or
+remove the guard. The tests run on a copy of the source, within seconds for a defect.
 
-With the defaults this takes half an hour on two free cores, of which recording the tests of the
-source without a defect takes two to three minutes.
-
-    make mutants ARGS="--sample 150 --seed 7"
-    make mutants ARGS="--sample 0 --only fenced_writer"
+    make mutants ARGS="--only receipt"
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
 
 from rich.console import Console
 
-from tests.mutants.accepted import ACCEPTED
-from tests.mutants.mutant import ROOT, Mutant
-from tests.mutants.operators import mutants_of
-from tests.mutants.run import judge
-from tests.mutants.written import WRITTEN
+from tests.mutants.written import MUTANTS, ROOT, Mutant
 
-ON_RAY = {"deployments.stateful.ray.actor", "deployments.stateful.ray.client"}
-"""Their tests need a cluster: tests/cluster/inference."""
+TESTS = [
+    f"tests/unit/states/test_{name}.py" for name in ("table", "batcher", "contract", "processes")
+]
+COPIED = ["pyproject.toml", "deployments", "tests/support", "tests/unit/states"]
+COPIED += [f"tests/{name}.py" for name in ("__init__", "conftest", "unit/__init__")]
+TIMEOUT_S = 200
+# The first failure is enough, so that Hypothesis need not look for a shorter example of it.
+CONFTEST = """
+from hypothesis import Phase, settings
 
-
-class Room(NamedTuple):
-    """Modules, and the folders of the tests that must find their defects."""
-
-    modules: list[str]
-    tests: list[str]
-
-
-ROOMS = [
-    Room(
-        [
-            module
-            for file in sorted((ROOT / "deployments" / "stateful").rglob("*.py"))
-            if file.name != "__init__.py"
-            and (module := ".".join(file.relative_to(ROOT).with_suffix("").parts)) not in ON_RAY
-        ],
-        ["tests/unit/stateful"],
-    ),
-    Room(
-        [
-            f"deployments.inference.{name}"
-            for name in ("policies", "policy_model", "routes", "service", "shadow", "telemetry")
-        ],
-        ["tests/unit/inference"],
-    ),
+settings.register_profile("mutants", phases=[Phase.generate], database=None)
+settings.load_profile("mutants")
+"""
+PYTEST = [
+    *("-m", "pytest", "-x", "-q", "--tb=no", "-rfE"),
+    *("-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=60"),
 ]
 
 console = Console(highlight=False, soft_wrap=True)
@@ -68,55 +48,67 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--sample", type=int, default=150, help="generic mutants (%(default)s)")
-    parser.add_argument("--seed", type=int, help="of the sample; by default a new one")
-    parser.add_argument("--only", default="", help="mutants whose place or name has this text")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (%(default)s)")
-    parser.add_argument("--list", action="store_true", help="name the mutants and stop")
+    parser.add_argument("--only", default="", help="defects whose file or name has this text")
     options = parser.parse_args()
-    seed = random.randrange(10_000) if options.seed is None else options.seed
-    chosen = choose(options.sample, seed, options.only)
-    if not chosen:
-        parser.error(f"no mutant has {options.only!r} in its place or name; --list names them")
-    if options.list:
-        for each in chosen:
-            console.print(str(each), markup=False)
-        return 0
-    console.print(f"{len(chosen)} mutants, --seed {seed}; first, all tests run without a defect.")
-    started = time.monotonic()
-    survivors = _judge(chosen, options.jobs)
-    minutes = (time.monotonic() - started) / 60
-    killed = len(chosen) - len(survivors)
-    console.print(f"{killed} of {len(chosen)} mutants are killed, in {minutes:.0f} minutes.")
-    for each in survivors:
-        console.print(f"survives: {each}", style="red", markup=False)
+    chosen = [each for each in MUTANTS if options.only in f"{each.file}: {each.name}"]
+    survivors = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in COPIED:
+            _copy(ROOT / part, folder / part)
+        (folder / "conftest.py").write_text(CONFTEST)
+        if failed := _first_failure(folder):
+            parser.error(f"the tests fail without a defect: {failed}")
+        for mutant in chosen:
+            started = time.monotonic()
+            killer = _judge(mutant, folder)
+            seconds = time.monotonic() - started
+            result = f"killed by {killer}" if killer else "SURVIVES"
+            console.print(f"{seconds:5.1f} s  {mutant.file}: {mutant.name}: {result}", markup=False)
+            if not killer:
+                survivors.append(mutant)
+    console.print(f"{len(chosen) - len(survivors)} of {len(chosen)} defects are found.")
     return 1 if survivors else 0
 
 
-def choose(n: int, seed: int, only: str) -> list[Mutant]:
-    """Return the written mutants and n generic ones, of those that have a text."""
-    generic = [
-        each
-        for room in ROOMS
-        for module in room.modules
-        for each in mutants_of(module)
-        if only in str(each) and str(each) not in ACCEPTED
-    ]
-    sample = random.Random(seed).sample(generic, min(n, len(generic)))
-    return [*(each for each in WRITTEN if only in str(each)), *sample]
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
 
 
-def _judge(mutants: Sequence[Mutant], jobs: int) -> list[Mutant]:
-    """Return those that survive."""
-    survivors = []
-    for room in ROOMS:
-        inside = [each for each in mutants if each.module in room.modules]
-        for verdict in judge(inside, room.modules, room.tests, jobs) if inside else ():
-            fate = f"killed by {verdict.killer}" if verdict.killer else "SURVIVES"
-            console.print(f"{verdict.seconds:5.1f} s  {verdict.mutant}: {fate}", markup=False)
-            if not verdict.killer:
-                survivors.append(verdict.mutant)
-    return survivors
+def _judge(mutant: Mutant, folder: Path) -> str:
+    """Return the test that finds a defect; "" if none does."""
+    path = folder / mutant.path
+    source = path.read_text()
+    path.write_text(mutant.changed(source))
+    try:
+        return _first_failure(folder)
+    finally:
+        path.write_text(source)
+
+
+def _first_failure(folder: Path) -> str:
+    """Run the tests in a folder; return the one that fails first, or ""."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            [sys.executable, *PYTEST, *TESTS],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return "a test that hangs"
+    if done.returncode == 0:
+        return ""
+    lines = done.stdout.splitlines()
+    failed = [line.split(" ")[1] for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].rpartition("/")[2] if failed else "the end of the process"
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from deployments.stateful.calls import StepResult
 from deployments.stateful.errors import KeyReusedError, NotBegunError, TooManyStatesError
-from deployments.stateful.row import RECEIPTS, Key
+from deployments.stateful.row import Key
 from tests.unit.states.tape import RefusedError, beginning
+
+RECEIPTS = 64  # idempotency keys that a state remembers
 
 Tape = tuple[int, ...]
 Outcome = tuple[Tape, int] | type[Exception]
@@ -76,7 +78,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.states: dict[Key, State] = {}
-        self.operations: dict[tuple[str, str, str], Any] = {}
+        self.operations: dict[tuple[str, str, str | None], Any] = {}
 
     # Steps
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,10 @@ class States:
 
 
 @pytest.fixture
-def states() -> Iterator[States]:
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
-        table = open_table(Path(folder), FORM)
-        yield States(table)
-        table.close()
+def states(folder: Path) -> Iterator[States]:
+    table = open_table(folder, FORM)
+    yield States(table)
+    table.close()
 
 
 def call(
@@ -294,13 +292,11 @@ class TestDurable:
 
 class TestRaces:
     @pytest.mark.parametrize("kind", ["import", "fork"])
-    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(
-        self, tmp_path: Path, kind: str
-    ):
+    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(self, folder: Path, kind: str):
         tables = []
         for number in range(3):
-            (tmp_path / f"{number}").mkdir()
-            tables.append(open_table(tmp_path / f"{number}", FORM))
+            (folder / f"{number}").mkdir()
+            tables.append(open_table(folder / f"{number}", FORM))
 
         def engine() -> Engine:
             return Engine([LocalShard(table) for table in tables], FORM)
@@ -319,7 +315,7 @@ class TestRaces:
                 else:
                     await other.fork("source", run)
 
-            await batcher.submit(Key(run, "junction"), 1)
+            await engine().write(run, {"junction": (40, np.zeros(8, "<u4"))})
             pause.act = act
             result = await batcher.submit(Key(run, "junction"), 9)
             assert result == ((1, 2, 3, 4, 5, 6, 7, 9), 41)

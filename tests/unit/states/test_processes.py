@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import random
 import signal
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,9 +19,9 @@ from deployments.stateful.table import Table
 from tests.support.local_states import open_table
 from tests.unit.states import writer
 from tests.unit.states.tape import FORM, LENGTH
-from tests.unit.states.writer import N_WRITERS, TWICE, Answered, Asked, Board, Journal
+from tests.unit.states.writer import N_WRITERS, TWICE, Answered, Asked, Journal
 
-KILLS = 200
+KILLS = 150
 LONGEST_S = 18.0
 FORKS = multiprocessing.get_context("forkserver")  # a process that has no thread is forked
 FORKS.set_forkserver_preload([writer.__name__])
@@ -69,9 +68,8 @@ class Writers:
     """
 
     def __init__(self, folder: Path, table: Table) -> None:
-        (folder / "board").write_bytes(bytes(Board.SIZE))
         self.folder, self.table = folder, table
-        self.board = Board(folder / "board")
+        self.boards = [FORKS.RawArray("Q", N_WRITERS) for _ in range(2)]
         self.histories = Histories()
         self.processes: list[ForkServerProcess] = []
         self.inside = 0
@@ -81,14 +79,17 @@ class Writers:
 
     def _start(self, number: int) -> ForkServerProcess:
         self._lives[number] += 1
-        arguments = self.folder, number, self._lives[number]
+        arguments = self.folder, number, self._lives[number], *self.boards
         process = FORKS.Process(target=writer.run, args=arguments, daemon=True)
         process.start()
         return process
 
+    def is_inside(self, number: int) -> bool:
+        return bool(self.boards[1][number])
+
     def _await_inside(self, number: int) -> None:
         until = time.monotonic() + 0.03
-        while not self.board.inside(number) and time.monotonic() < until:
+        while not self.is_inside(number) and time.monotonic() < until:
             time.sleep(0.0005)
 
     def kill(self, number: int, inside: bool) -> None:
@@ -98,7 +99,7 @@ class Writers:
         process.kill()
         process.join()
         assert process.exitcode == -signal.SIGKILL, "a writer has failed"
-        self.inside += self.board.inside(number)
+        self.inside += self.is_inside(number)
         self.histories.observe(self.table)
         steps = {self.histories.last.get(key, 0) for key in writer.batch(number)}
         assert len(steps) == 1, "a turn was written in part"
@@ -121,15 +122,12 @@ class Writers:
 
 
 @pytest.fixture
-def writers() -> Iterator[Writers]:
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as name:
-        table = open_table(Path(name), FORM)
-        writers = Writers(Path(name), table)
-        try:
-            yield writers
-        finally:
-            writers.end()
-            table.close()
+def writers(folder: Path) -> Iterator[Writers]:
+    table = open_table(folder, FORM)
+    writers = Writers(folder, table)
+    yield writers
+    writers.end()
+    table.close()
 
 
 def test_every_answered_step_is_made_once_and_in_one_order(writers: Writers) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,9 +15,9 @@ from deployments.stateful import table as table_module
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
 from deployments.stateful.row import (
-    RECEIPTS,
     RowForm,
     add_receipts,
+    find_receipts,
     id_of,
     name_of,
     receipt,
@@ -26,7 +25,7 @@ from deployments.stateful.row import (
 )
 from deployments.stateful.table import LOG, OPERATIONS, Operation, Table, full_size
 from tests.support.local_states import LocalShard, open_table
-from tests.unit.states.tape import FORM
+from tests.unit.states.tape import FORM, LENGTH
 
 POLICY = RowForm(np.dtype(("<f4", 128)), np.dtype([("action", "u1"), ("confidence", "<f4")]))
 """The form of the states that the inference service keeps."""
@@ -34,12 +33,6 @@ POLICY = RowForm(np.dtype(("<f4", 128)), np.dtype([("action", "u1"), ("confidenc
 SMALL = RowForm(np.dtype("<u4"), np.dtype([("number", "u1")]))
 
 Open = Callable[..., Table]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as name:
-        yield Path(name)
 
 
 @pytest.fixture
@@ -78,62 +71,6 @@ def steps_of(table: Table, names: Sequence[bytes]) -> list[int]:
 
 def n_bytes(folder: Path) -> int:
     return (folder / "table").stat().st_blocks * 512
-
-
-class TestMemory:
-    def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one: Open, folder: Path):
-        n_states, chance = 20_000, random.Random(3)
-        table = open_one(POLICY, map_size=1 << 30)
-        for first in range(0, n_states, 512):
-            step(table, names_of(*range(first, min(first + 512, n_states))))
-        for _ in range(150):
-            names = names_of(*sorted(chance.sample(range(n_states), chance.choice((1, 16, 512)))))
-            read = table.read(names)
-            for number in range(RECEIPTS):
-                ids = np.full(len(names), number + 1, np.uint64)
-                prints = np.zeros(len(names), np.uint32)
-                answers = np.ones(len(names), POLICY.output)
-                add_receipts(read.rows, range(len(names)), ids, prints, answers)
-            read.rows["step"] += 1
-            table.write(names, read)
-            table.page.copied = table.latest()
-        assert table.counts()[0] == n_states
-        assert n_bytes(folder) < 3000 * n_states
-        assert n_bytes(folder) < full_size(POLICY, n_states)
-
-    def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table: Table, folder: Path):
-        number = table.latest()
-        for n in range(50_000):
-            table.end(Operation("reset", f"run-{n}"))
-        assert table.latest() == number
-        for n in range(50_000):
-            table.end(Operation("reset", f"run-{n}", f"key-{n}"))
-        assert table.counts()[0] == 0
-        assert table.list() == []
-        assert n_bytes(folder) < 300 * OPERATIONS
-
-    def test_the_latest_operations_are_remembered(self, table: Table):
-        first, second = Operation("reset", "run", "first"), Operation("reset", "run", "second")
-        table.end(first, 1)
-        table.end(second, 2)
-        for n in range(OPERATIONS - 1):
-            table.end(Operation("reset", "other", f"{n}"))
-        assert table.operation(first) is None
-        assert table.operation(second) == 2
-        assert table.operation(second._replace(kind="end")) is None
-
-    def test_batches_go_on_while_the_store_does_not_answer(self, open_one: Open, folder: Path):
-        names = [name_of(f"a-run-with-a-usual-name-{n:05}", "junction_12") for n in range(512)]
-        table = open_one(SMALL, len(names), full_size(SMALL, len(names)))
-        table.page.copied = table.latest()
-        step(table, names)
-        for _ in range(1500):
-            assert not step(table, names).refused
-        assert steps_of(table, names) == [1501] * len(names)
-        assert table.changed(table.page.copied)[1] is None
-        latest = table.latest()
-        step(table, names[:2])
-        assert table.changed(latest) == (latest + 1, set(names[:2]))
 
 
 class TestLog:
@@ -211,12 +148,7 @@ class TestLimit:
         table.replace(Operation("import", "run-000001"), rows)
         assert table.counts() == (10, 5)
 
-    def test_rows_of_one_run_are_replaced_within_the_limit(self, open_one: Open):
-        table = open_one(max_states=3)
-        rows = {name_of("run", f"{n}"): FORM.empty for n in range(3)}
-        for _ in range(3):
-            table.replace(Operation("import", "run"), rows)
-        with pytest.raises(TooManyStatesError, match="All 3 hidden states"):
+        with pytest.raises(TooManyStatesError, match="All 5 hidden states"):
             table.replace(Operation("import", "other"), {name_of("other", "0"): FORM.empty})
 
 
@@ -258,7 +190,7 @@ class TestFullFile:
 
 class TestTerm:
     def test_nothing_is_changed_after_the_home_s_term(self, table: Table):
-        names, number = names_of(1, 2), 0
+        names = names_of(1, 2)
         step(table, names)
         number = table.latest()
         table.page.valid_until = 0.0
@@ -318,19 +250,29 @@ class TestRows:
         assert table.counts()[0] == 3
         assert table.pids() == {os.getpid()}
 
-    def test_receipts_tell_the_numbers_of_steps_beyond_32_bits(self):
-        row = FORM.zeros(1)
-        answers = np.zeros(1, FORM.output)
-        row["step"] = (1 << 32) - 1
-        for number in range(3):
-            row["step"] += 1
-            ids = np.array([id_of(f"{number}")], np.uint64)
-            add_receipts(row, [0], ids, np.array([number], np.uint32), answers)
-        assert [receipt(row[0], at)[:2] for at in range(3)] == [
-            (number, (1 << 32) + number) for number in range(3)
-        ]
-        row["step"] = 2  # of another variant
-        assert receipt(row[0], 2)[1] in (2, 2 + (1 << 32))
+    @pytest.mark.parametrize("n_rows", [1, 2, 9])
+    @pytest.mark.parametrize("single", [False, True])
+    def test_a_row_remembers_its_64_latest_keys(self, n_rows: int, single: bool):
+        raw = bytearray(n_rows * FORM.size)
+        rows, first = FORM.rows(raw), (1 << 32) - 5
+        rows["step"] = first
+        for number in range(70):
+            answers = np.full(n_rows, number, "<u4").astype(FORM.output)
+            if single:
+                FORM.put_state(raw, rows["state"][:1], 0)
+                FORM.put_receipt(raw, number + 1, number, answers[:1].tobytes())
+            else:
+                rows["step"] += 1
+                ids = np.full(n_rows, number + 1, np.uint64)
+                add_receipts(rows, range(n_rows), ids, np.full(n_rows, number, np.uint32), answers)
+        for number in range(70):
+            found = find_receipts(rows[:1], slice(None), np.array([number + 1], np.uint64))
+            assert (found is not None) == FORM.has_receipt(raw, number + 1) == (number >= 6)
+            if found is not None:
+                kept = number, first + number + 1, (number,) * LENGTH
+                assert receipt(rows[0], int(found[0])) == kept
+        rows["step"] = first  # of another variant
+        assert receipt(rows[0], 0)[1] == first + 65
 
     def test_numbers_of_names_stay_the_same(self):
         assert (variant_of(""), variant_of("canary")) == (0, 2406531487)
@@ -361,6 +303,22 @@ class TestRuns:
         assert found.steps_of("")["1499"] == 1
         assert await engine.find("c") is None
 
+    async def test_an_operation_is_done_once(self, table: Table):
+        engine, names = Engine([LocalShard(table)], FORM), [name_of("a", "x"), name_of("ab", "x")]
+        for n_steps in (1, 2):
+            step(table, names)
+            assert await engine.reset("a", "key", result=[1]) == [1]
+            assert steps_of(table, names) == [n_steps - 1, n_steps]
+
+    async def test_a_repeated_fork_gets_the_first_answer_without_its_source(self, table: Table):
+        engine = Engine([LocalShard(table)], FORM)
+        step(table, [name_of("source", "junction")])
+        assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
+        await engine.reset("source")
+        assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
+        assert await engine.fork("source", "fork") == {}
+        assert await engine.find("fork") is not None
+
     async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder: Path):
         tables = []
         for shard in range(3):
@@ -380,3 +338,59 @@ class TestRuns:
             await engine.reset(run)
         for table in tables:
             table.close()
+
+
+class TestMemory:
+    def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one: Open, folder: Path):
+        n_states, chance = 20_000, random.Random(3)
+        table = open_one(POLICY, map_size=1 << 30)
+        for first in range(0, n_states, 512):
+            step(table, names_of(*range(first, min(first + 512, n_states))))
+        for _ in range(150):
+            names = names_of(*sorted(chance.sample(range(n_states), chance.choice((1, 16, 512)))))
+            read = table.read(names)
+            for number in range(64):
+                ids = np.full(len(names), number + 1, np.uint64)
+                prints = np.zeros(len(names), np.uint32)
+                answers = np.ones(len(names), POLICY.output)
+                add_receipts(read.rows, range(len(names)), ids, prints, answers)
+            read.rows["step"] += 1
+            table.write(names, read)
+            table.page.copied = table.latest()
+        assert table.counts()[0] == n_states
+        assert n_bytes(folder) < 3000 * n_states
+        assert n_bytes(folder) < full_size(POLICY, n_states)
+
+    def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table: Table, folder: Path):
+        number = table.latest()
+        for n in range(50_000):
+            table.end(Operation("reset", f"run-{n}"))
+        assert table.latest() == number
+        for n in range(50_000):
+            table.end(Operation("reset", f"run-{n}", f"key-{n}"))
+        assert table.counts()[0] == 0
+        assert table.list() == []
+        assert n_bytes(folder) < 300 * OPERATIONS
+
+    def test_the_latest_operations_are_remembered(self, table: Table):
+        first, second = Operation("reset", "run", "first"), Operation("reset", "run", "second")
+        table.end(first, 1)
+        table.end(second, 2)
+        for n in range(OPERATIONS - 1):
+            table.end(Operation("reset", "other", f"{n}"))
+        assert table.operation(first) is None
+        assert table.operation(second) == 2
+        assert table.operation(second._replace(kind="end")) is None
+
+    def test_batches_go_on_while_the_store_does_not_answer(self, open_one: Open, folder: Path):
+        names = [name_of(f"a-run-with-a-usual-name-{n:05}", "junction_12") for n in range(512)]
+        table = open_one(SMALL, len(names), full_size(SMALL, len(names)))
+        table.page.copied = table.latest()
+        step(table, names)
+        for _ in range(1500):
+            assert not step(table, names).refused
+        assert steps_of(table, names) == [1501] * len(names)
+        assert table.changed(table.page.copied)[1] is None
+        latest = table.latest()
+        step(table, names[:2])
+        assert table.changed(latest) == (latest + 1, set(names[:2]))

@@ -9,10 +9,9 @@ keys.
 from __future__ import annotations
 
 import asyncio
-import mmap
+import json
 import os
 import random
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,8 @@ from deployments.stateful.row import RECEIPTS, Key
 from deployments.stateful.table import Table
 from tests.support.local_states import LocalShard, open_table
 from tests.unit.states.tape import FORM, Tape, print_of, rows_of
+
+Board = Any  # an array that all processes share, with a number of each writer
 
 N_WRITERS = 3
 RACED = [Key("raced", f"junction-{n}") for n in range(3)]
@@ -64,48 +65,23 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def ask(self, *asked: Asked) -> None:
-        lines = [f"? {each.number} {'/'.join(each.key)} {each.request_id}\n" for each in asked]
-        os.write(self._file, "".join(lines).encode())
-
-    def note(self, *answered: Answered) -> None:
-        lines = [f"! {number} {step} {tape}\n" for number, step, tape in answered]
-        os.write(self._file, "".join(lines).replace(", ", ",").encode())
+    def note(self, *lines: Asked | Answered) -> None:
+        os.write(self._file, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
     @staticmethod
     def read(path: Path) -> Iterator[Asked | Answered]:
         for line in path.read_text().splitlines() if path.exists() else ():
-            kind, number, *rest = line.split(" ")
-            if kind == "?":
-                yield Asked(int(number), Key(*rest[0].split("/")), rest[1])
+            number, what, more = json.loads(line)
+            if isinstance(more, str):
+                yield Asked(number, Key(*what), more)
             else:
-                tape = tuple(int(each) for each in rest[1].strip("()").split(","))
-                yield Answered(int(number), int(rest[0]), tape)
-
-
-class Board:
-    """Numbers that the writers and their judge share: how far each is, and whether it is inside."""
-
-    SIZE = mmap.PAGESIZE
-
-    def __init__(self, path: Path) -> None:
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), self.SIZE)
-
-    def __getitem__(self, place: int) -> int:
-        return int(struct.unpack_from("<Q", self._map, 8 * place)[0])
-
-    def __setitem__(self, place: int, number: int) -> None:
-        struct.pack_into("<Q", self._map, 8 * place, number)
-
-    def inside(self, writer: int) -> bool:
-        return bool(self[N_WRITERS + writer])
+                yield Answered(number, what, tuple(more))
 
 
 class SlowTable(Table):
-    """Stays inside some of its transactions for a while, and says so on the board."""
+    """Stays inside some of its transactions for a while, and notes that."""
 
-    board: Board
+    inside: Board
     writer: int
 
     @contextmanager
@@ -113,9 +89,9 @@ class SlowTable(Table):
         with super()._changing() as txn:
             yield txn
             if random.random() < 0.1:
-                self.board[N_WRITERS + self.writer] = 1
+                self.inside[self.writer] = 1
                 time.sleep(0.003)
-        self.board[N_WRITERS + self.writer] = 0
+        self.inside[self.writer] = 0
 
 
 class Writer:
@@ -126,9 +102,10 @@ class Writer:
         life: number of the process in its place.
     """
 
-    def __init__(self, folder: Path, number: int, life: int, batcher: Batcher) -> None:
-        self._number, self._batcher = number, batcher
-        self._board = Board(folder / "board")
+    def __init__(
+        self, folder: Path, number: int, life: int, progress: Board, batcher: Batcher
+    ) -> None:
+        self._number, self._progress, self._batcher = number, progress, batcher
         path = folder / f"journal-{number}"
         self._before = list(Journal.read(path))
         self._journal = Journal(path)
@@ -166,33 +143,33 @@ class Writer:
     async def _race(self) -> None:
         while True:
             asked = Asked(self.number(), random.choice(RACED), "-")
-            self._journal.ask(asked)
+            self._journal.note(asked)
             await self._ask(asked)
 
     async def _step_own(self, key: Key) -> None:
         while True:
             number = self.number()
             asked = Asked(number, key, f"id-{number}")
-            self._journal.ask(asked)
+            self._journal.note(asked)
             found = await asyncio.gather(*(self._ask(asked) for _ in range(random.choice((1, 3)))))
             assert len(set(found)) == 1
 
     async def _step_common(self) -> None:
         """Step with the keys 1, 2, … with which all writers step; a state remembers 64 of them."""
         while True:
-            number = self._board[self._number] + 1
-            while number > min(self._board[writer] for writer in range(N_WRITERS)) + RECEIPTS // 2:
+            number = self._progress[self._number] + 1
+            while number > min(self._progress) + RECEIPTS // 2:
                 await asyncio.sleep(0.001)
             asked = Asked(number, COMMON, f"common-{number}")
-            self._journal.ask(asked)
+            self._journal.note(asked)
             await self._ask(asked)
-            self._board[self._number] = number
+            self._progress[self._number] = number
 
     async def _step_batch(self) -> None:
         """Step states together, which a turn does in one transaction."""
         while True:
             asked = [Asked(self.number(), key, "-") for key in batch(self._number) * TWICE]
-            self._journal.ask(*asked)
+            self._journal.note(*asked)
             outcomes = RowOutcomes(len(asked))
             rows = rows_of([each.key for each in asked], [each.number for each in asked])
             self._batcher.submit_rows(rows, range(len(asked)), outcomes)
@@ -202,16 +179,23 @@ class Writer:
             await asyncio.sleep(0.002)
 
 
-def run(folder: Path, number: int, life: int) -> None:
-    """Write until the process is killed."""
+def run(folder: Path, number: int, life: int, progress: Board, inside: Board) -> None:
+    """Write until the process is killed.
+
+    Args:
+        progress: the latest number that each writer has stepped the common state with.
+        inside: whether each writer is within a transaction.
+    """
     random.seed(life * N_WRITERS + number)
     table = open_table(folder, FORM, kind=SlowTable)
-    table.board, table.writer = Board(folder / "board"), number  # type: ignore[attr-defined]
-    table.board[N_WRITERS + number] = 0  # type: ignore[attr-defined]
+    assert isinstance(table, SlowTable)
+    table.inside, table.writer = inside, number
+    inside[number] = 0
 
     async def main() -> None:
         model = Tape()
         engine = Engine([LocalShard(table)], FORM)
-        await Writer(folder, number, life, engine.batcher(lambda: model)).run()
+        batcher = engine.batcher(lambda: model)
+        await Writer(folder, number, life, progress, batcher).run()
 
     asyncio.run(main())

@@ -1,0 +1,87 @@
+"""The defects: each replaces a text that a module of the engine has once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Mutant(NamedTuple):
+    """A defect of a module in deployments/stateful."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+    @property
+    def path(self) -> str:
+        return f"deployments/stateful/{self.file}.py"
+
+    def changed(self, source: str) -> str:
+        assert source.count(self.old) == 1, f"{self.file} does not have once: {self.old}"
+        return source.replace(self.old, self.new)
+
+
+# fmt: off
+MUTANTS = [Mutant(*each) for each in (
+    # What a write compares, and what it counts
+    ("rows that have changed are written", "table", "if number != read.number + 1:", "if False:"),
+    ("one transaction between is missed", "table", "read.number + 1", "read.number + 2"),
+    ("a state that is made again is the same", "table", '["life"][at] = txn.id()', '["life"][at] = 1'),
+    ("imported states are the same", "table", "life + row[8:]", "row"),
+    ("a step exceeds the limit", "table", "if n_new and n_new > room", "if n_new and n_new > room + 1"),
+    ("an import exceeds the limit", "table", "more > min(limit - n_states, free := self._room())", "more > (free := self._room())"),
+    ("a lower limit stops states", "table", "if n_new and n_new > room", "if n_new > room"),
+    ("evicted states are counted", "table", "-len(found)", "0"),
+    ("the folder is filled up", "table", "(size - used - self._reserve)", "(1 << 40)"),
+    ("a full file stops all states", "table", "if not new:", "if new:"),
+    ("the term does not matter", "table", "self.page.require_valid()", "pass"),
+    ("a row fills a page", "table", "return puts[::2] + puts[1::2]", "return puts"),
+    ("a reset is one of runs that begin alike", "table", '_remove(txn, operation.run.encode() + b"\\0")', "_remove(txn, operation.run.encode())"),
+    # The log
+    ("states aside are not logged", "table", "[name for name, _ in puts]", "names"),
+    ("removed states are not logged", "table", "list({**dict.fromkeys(removed), **rows})", "list(rows)"),
+    ("evicted states are not logged", "table", "self._note(txn, txn.id(), list(found))", "pass"),
+    ("what is not copied is forgotten", "table", "max(self.page.copied, number - LOG)", "number"),
+    ("what is copied is kept", "table", "max(self.page.copied, number - LOG)", "0"),
+    ("the log does not tell that it is too short", "table", "if not _NUMBER.unpack(forgotten)[0] <= since <= latest:", "if False:"),
+    ("the log fills the file", "table", "+ LOG_BYTES:", "+ (1 << 40):"),
+    # Operations
+    ("an operation is done again", "table", "if known is not None:\n                    txn.abort()", "if False:\n                    txn.abort()"),
+    ("operations are remembered for ever", "table", "counts[2] % OPERATIONS", "counts[2]"),
+    ("operations of two kinds have one key", "table", '"\\0".join(self)', '"\\0".join(self[1:])'),
+    ("a fork does not ask whether it was done", "engine", "if known is not None:\n                return dict(known)", "if False:\n                return dict(known)"),
+    ("a fork has receipts", "engine", "without_receipts(self.form.rows(raw))", "self.form.rows(bytearray(raw))"),
+    ("an older state is read", "engine", 'states.setdefault(key_of(name).entity, (int(row["step"]), row["state"]))', 'states[key_of(name).entity] = int(row["step"]), row["state"]'),
+    ("the last run is not listed", "engine", "after, rest = part[-1].name, runs.pop(next(reversed(runs)))", "after, _ = part[-1].name, runs.pop(next(reversed(runs)))"),
+    # Receipts
+    ("63 keys are remembered", "row", "RECEIPTS = 64", "RECEIPTS = 63"),
+    ("receipts of a batch take one place", "row", 'rows["n"][at] = n + 1', "pass"),
+    ("receipts of a few rows take one place", "row", "n[place] += 1", "n[place] += 0"),
+    ("receipts of single steps take one place", "row", "(n + 1) & 0xFFFFFFFF", "n"),
+    ("a row without a key has a receipt", "row", " | (ids == 0)", ""),
+    ("a single step has no receipt", "row", "return at >= 0", "return False"),
+    ("a receipt's step is before the state's", "row", "step += (low - step + _HALF) % (2 * _HALF) - _HALF", "step -= (step - low) & 0xFFFFFFFF"),
+    ("another observation is answered", "batcher", "if known != int(prints[row]):", "if False:"),
+    # Turns
+    ("rows that lost a race are answered", "batcher", "if round.places[row] in raced:\n                    continue", "if False:\n                    continue"),
+    ("rows that lost a race change places", "batcher", "extendleft(reversed(again))", "extendleft(again)"),
+    ("a cancelled request is stepped", "batcher", "if not piece.done():", "if True:"),
+    ("a sequence need not be begun", "batcher", "if row not in answers and not steps[round.places[row]]:", "if False:"),
+    ("policies share their states", "batcher", "if other:\n            left", "if False:\n            left"),
+    ("a policy begins anew", "batcher", "if name in kept:", "if False:"),
+    ("what the model refuses is kept", "batcher", "isinstance(output, StateError)]", "False]"),
+    ("the fallback begins a sequence", "batcher", "KeyReusedError | NotBegunError", "KeyReusedError"),
+    ("a turn has no end", "batcher", "MAX_ROWS = 512", "MAX_ROWS = 1 << 30"),
+    ("requests do not wait for their table", "batcher", "if now - self._unavailable_since < LONGEST_OUTAGE_S:", "if False:"),
+    ("requests wait for ever", "batcher", "if now - self._unavailable_since < LONGEST_OUTAGE_S:", "if True:"),
+    ("a response does not wait for its copy", "batcher", "if self._batcher.durable:", "if False:"),
+    ("a repeated response does not wait for its copy", "batcher", "self.number = read.number\n", "self.number = 0\n"),
+    ("rows that are stepped again fail", "batcher", "turn.fail(error)\n", "self._fail(turn, error)\n"),
+    ("a step does not prolong its run", "batcher", 'rows["used"][at] = int(boot_clock())', "pass"),
+    ("a single step does not prolong its run", "row", "variant, zero, now, n)", "variant, zero, _, n)"),
+)]
+# fmt: on
