@@ -158,7 +158,7 @@ class Home:
         found, stored = await self._term.read()
         is_lost = found.term < files.form.term  # then the table has more than the store
         is_latest = is_lost or (found.nonce == files.form.nonce and found.copied != 0)
-        is_own = is_latest and not files.is_new and files.form.tag == self._layout.tag
+        is_own = is_latest and files.form.tag == self._layout.tag
         if not self._store.is_local:
             if not is_own and found.session not in ("", cluster.session):
                 found, stored = await await_end(*at, self._shard, cluster.has_ended)

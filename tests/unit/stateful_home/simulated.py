@@ -49,7 +49,13 @@ def simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     selector = _Waiting()
     loop = asyncio.SelectorEventLoop(selector)
     loop.time = lambda: selector.now  # type: ignore[method-assign]
-    defects: list[str] = []
+    defects, tasks = list[str](), list[asyncio.Task[Any]]()
+
+    def keep(loop: Any, work: Any, **named: Any) -> asyncio.Task[Any]:
+        tasks.append(asyncio.Task(work, loop=loop, **named))
+        return tasks[-1]  # those of dead processes are not for the garbage
+
+    loop.set_task_factory(keep)
     loop.set_exception_handler(lambda _, context: defects.append(str(context)))
     try:
         result = loop.run_until_complete(asyncio.wait_for(work(), 10_000))
@@ -57,10 +63,10 @@ def simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return result
     finally:
         loop.set_exception_handler(lambda *_: None)
-        while tasks := asyncio.all_tasks(loop):
-            for task in tasks:
+        while waiting := asyncio.all_tasks(loop):
+            for task in waiting:
                 task.cancel()
-            loop.run_until_complete(asyncio.wait(tasks, timeout=10))
+            loop.run_until_complete(asyncio.wait(waiting, timeout=10))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
@@ -125,6 +131,7 @@ class FakeTable:
         self.limit = limit
 
     def load(self, rows: Mapping[bytes, bytes]) -> None:
+        assert not self.rows.keys() & rows.keys(), "it would count a row twice"
         self.number += 1
         self.rows.update(rows)
 
@@ -210,8 +217,7 @@ class Process:
 
     async def lives(self) -> None:
         if not (self.alive and self.machine.alive):
-            self.machine.world.never.append(never := asyncio.Event())  # not for the garbage
-            await never.wait()
+            await asyncio.Event().wait()
 
 
 class SimulatedStore:
@@ -220,8 +226,7 @@ class SimulatedStore:
     Attributes:
         lost, late: chance that the answer to a change is lost, and that it is made after its caller
             has got an error.
-        versions: of each row's copies, as far as they were written.
-        journal: the rows before each change.
+        slow_s: longest further time that an answer takes.
     """
 
     def __init__(self, is_local: bool = False, seed: int = 0) -> None:
@@ -229,7 +234,7 @@ class SimulatedStore:
         self.identity = "simulated"
         self.rows: dict[str, bytes] = {}
         self.down = False
-        self.lost = self.late = 0.0
+        self.lost = self.late = self.slow_s = 0.0
         self.random = random.Random(seed)
         self.n_changes = 0
         self.on_change: Callable[[Mapping[str, bytes]], None] = lambda puts: None
@@ -263,7 +268,7 @@ class StoreClient:
     async def get(self, table: str, key: str) -> bytes | None:
         await self._reach()
         value = self._store.rows.get(key)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(self._store.random.uniform(0.001, self._store.slow_s))
         await self._process.lives()
         return value
 
@@ -285,7 +290,7 @@ class StoreClient:
         held = store.change(puts, deletes, when)
         if chance < store.late + store.lost:
             raise StoreUnavailable("the answer is lost")
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(self._store.random.uniform(0.001, self._store.slow_s))
         await self._process.lives()
         return held
 
@@ -337,13 +342,10 @@ class World:
         self.processes: dict[str, Process] = {}
         self.current: Process | None = None
         self.home: Home | None = None
-        self.homes: list[Home] = []
-        self.never: list[asyncio.Event] = []
         self.machines = [
             Machine(self, str(number), self.random.uniform(0.98, 1.02), self.random.uniform(0, 99))
             for number in range(n_machines)
         ]
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def agree(self, layout: Layout = LAYOUT) -> None:
         process = Process(self.machines[0], "replica")
@@ -358,7 +360,7 @@ class World:
         process = Process(machine, f"process {len(self.processes)}")
         self.processes[process.name] = process
         self.current, self.home = process, None
-        self._tasks.append(asyncio.create_task(self._run(process, layout)))
+        asyncio.get_running_loop().create_task(self._run(process, layout))
         return process
 
     def open_files(self, process: Process) -> FakeFiles:
@@ -383,9 +385,7 @@ class World:
         files: Any = self.open_files(process)
         client, view = StoreClient(self.store, process), ClusterView(self, process)
         at = APP, layout, shard, self.options, view, end, in_thread, process.machine.clock
-        home = Home(files, client, *at)
-        self.homes.append(home)
-        return home
+        return Home(files, client, *at)
 
     async def _run(self, process: Process, layout: Layout) -> None:
         home: Home | None = None

@@ -109,7 +109,7 @@ async def play(world: World, seed: int, seconds: float = 60.0) -> Judge:
         judge.step(source)
         if source.random() < 0.03:
             tasks.append(asyncio.create_task(fault(world, source)))
-    store.down, store.late, store.lost = False, 0.0, 0.0
+    store.down, store.late, store.lost, store.slow_s = False, 0.0, 0.0, 0.0
     for machine in world.machines:
         machine.reaches_store = machine.reaches_ray = True
     await asyncio.sleep(25)
@@ -186,9 +186,16 @@ async def fault(world: World, source: random.Random) -> None:
         store.late, store.lost = 0.2, 0.2
         await asyncio.sleep(lasts_s)
         store.late, store.lost = 0.0, 0.0
+    elif kind == "slow":
+        store.slow_s = 0.49
+        await asyncio.sleep(2 * lasts_s)
+        store.slow_s = 0.0
 
 
-FAULTS = ("kill", "crash", "move", "cut from store", "cut from Ray", "cut", "outage", "doubt")
+FAULTS = (
+    *("kill", "crash", "move", "cut", "cut from store", "cut from Ray"),
+    *("outage", "doubt", "slow"),
+)
 
 
 async def during(machine: Machine, name: str, seconds: float) -> None:
