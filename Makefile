@@ -96,7 +96,7 @@ compatibility:  ## run what relies on Ray's private code with the newest Ray (RA
 	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell $(PINNED) | sed -n 's/^ray==//p')')"
 	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
 
-mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (half an hour)
+mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (ten minutes)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 lint: $(VENV)/.dev  ## format check, lint, types, import rules

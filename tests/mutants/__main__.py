@@ -22,7 +22,10 @@ from rich.console import Console
 from tests.mutants.written import MUTANTS, ROOT, Mutant
 
 TESTS = [
-    f"tests/unit/states/test_{name}.py" for name in ("table", "batcher", "contract", "processes")
+    "tests/unit/states/test_table.py",
+    "tests/unit/states/test_batcher.py",
+    "tests/unit/states/test_contract.py",
+    "tests/unit/states/test_processes.py",
 ]
 COPIED = ["pyproject.toml", "deployments", "tests/support", "tests/unit/states"]
 COPIED += [f"tests/{name}.py" for name in ("__init__", "conftest", "unit/__init__")]
