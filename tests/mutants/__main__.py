@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,11 +53,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="defects whose file or name has this text")
     options = parser.parse_args()
     chosen = [each for each in MUTANTS if options.only in f"{each.file}: {each.name}"]
+    for mutant in chosen:
+        mutant.changed((ROOT / mutant.path).read_text())
     survivors = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in COPIED:
-            _copy(ROOT / part, folder / part)
+        subprocess.run(["cp", "-r", "--parents", *COPIED, folder], cwd=ROOT, check=True)
         (folder / "conftest.py").write_text(CONFTEST)
         if failed := _first_failure(folder):
             parser.error(f"the tests fail without a defect: {failed}")
@@ -72,14 +72,6 @@ def main() -> int:
                 survivors.append(mutant)
     console.print(f"{len(chosen) - len(survivors)} of {len(chosen)} defects are found.")
     return 1 if survivors else 0
-
-
-def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copy(source, target)
 
 
 def _judge(mutant: Mutant, folder: Path) -> str:

@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from deployments.stateful.calls import StepResult
 from deployments.stateful.errors import KeyReusedError, NotBegunError, TooManyStatesError
 from deployments.stateful.row import Key
 from tests.unit.states.tape import RefusedError, beginning
@@ -17,11 +16,6 @@ RECEIPTS = 64  # idempotency keys that a state remembers
 Tape = tuple[int, ...]
 Outcome = tuple[Tape, int] | type[Exception]
 """Tape and number of a step, or the error in place of one."""
-
-
-def outcome_of(result: StepResult | BaseException) -> Any:
-    """Return the outcome that a batcher has answered."""
-    return type(result) if isinstance(result, BaseException) else tuple(result)
 
 
 class Step(NamedTuple):
@@ -64,9 +58,6 @@ class State:
     @property
     def n_rows(self) -> int:
         return 1 + len(self.aside)
-
-    def steps_of(self, policy: str) -> int:
-        return self.tapes.get(policy, (0, ()))[0]
 
 
 class Promises:
@@ -134,10 +125,11 @@ class Promises:
         """Return whether some of the steps of one state would change it."""
         (key,) = {step.key for step in steps}
         before = deepcopy(self.states.get(key))
-        outcomes = [self.step(policy, step) for step in steps]
+        for step in steps:
+            self.step(policy, step)
         is_other = self.states.get(key) != before
         self._put(key, before)
-        return is_other and any(isinstance(outcome, tuple) for outcome in outcomes)
+        return is_other
 
     def _put(self, key: Key, state: State | None) -> None:
         self.states.pop(key, None)
@@ -157,7 +149,7 @@ class Promises:
         return {
             key.entity: state.tapes[policy]
             for key, state in self.run(run).items()
-            if state.steps_of(policy)
+            if policy in state.tapes
         }
 
     def replace(self, run: str, states: dict[Key, State]) -> None:

@@ -24,7 +24,7 @@ from deployments.stateful.errors import (
 from deployments.stateful.row import Key
 from deployments.stateful.table import Operation, Table
 from tests.support.local_states import LocalShard, open_table
-from tests.unit.states.implementations import Awaited, InterruptedShard, Pause
+from tests.unit.states.implementations import Awaited, InterruptedShard, Pause, open_shards
 from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, print_of, rows_of
 
 KEY, OTHER = Key("run", "junction"), Key("other", "junction")
@@ -79,12 +79,6 @@ class TestFairness:
         assert longest <= len(runs) / MAX_ROWS + 2
         assert [result.step for result in await answers_of(outcomes)] == [1] * len(runs)
 
-    async def test_requests_that_wait_are_stepped_together(self, states: States):
-        batcher = states.batcher()
-        results = await asyncio.gather(*(batcher.submit(Key(f"{n}", "x"), n) for n in range(40)))
-        assert states.model.n_batches == 1
-        assert [numbers_of(result) for result in results] == [[n] for n in range(40)]
-
     async def test_steps_of_one_state_are_made_in_the_order_of_the_requests(self, states: States):
         batcher = states.batcher()
         first = batcher.submit(KEY, 1)
@@ -114,10 +108,7 @@ def test_rows_of_a_call_are_divided_in_their_order():
     assert [list(rows) for rows, _ in keys.pieces] == [[0, 1], [2, 4], [3]]
     assert keys.most_of_one == 3
     many = Keys([Key("run", f"{n}") for n in range(LONGEST_PIECE + 1)])
-    assert [rows for rows, _ in many.pieces] == [
-        range(LONGEST_PIECE),
-        range(LONGEST_PIECE, LONGEST_PIECE + 1),
-    ]
+    assert [len(rows) for rows, _ in many.pieces] == [LONGEST_PIECE, 1]
 
 
 class TestCancelledRequests:
@@ -132,7 +123,7 @@ class TestCancelledRequests:
 
     async def test_a_request_that_is_cancelled_in_its_turn_fails_no_other(self, states: States):
         batcher = states.batcher(LocalShard(Awaited(states.table)))  # type: ignore[arg-type]
-        first, rows, other = batcher.submit(KEY, 1), call(batcher, [KEY], [2]), None
+        first, rows = batcher.submit(KEY, 1), call(batcher, [KEY], [2])
         other = batcher.submit(KEY, 3)
         await asyncio.sleep(0)
         first.cancel()
@@ -190,11 +181,6 @@ class TestFailures:
         assert batcher.counts.at_capacity == 1
         states.table.end(Operation("reset", KEY.run))
         assert (await batcher.submit(OTHER, 4)).step == 1
-
-    async def test_without_a_model_requests_fail(self, states: States):
-        batcher = Engine([LocalShard(states.table)], FORM).batcher(lambda: None)
-        with pytest.raises(RuntimeError, match="no model"):
-            await batcher.submit(KEY, 1)
 
 
 class TestFallback:
@@ -293,10 +279,7 @@ class TestDurable:
 class TestRaces:
     @pytest.mark.parametrize("kind", ["import", "fork"])
     async def test_an_import_in_the_middle_of_a_turn_comes_before_it(self, folder: Path, kind: str):
-        tables = []
-        for number in range(3):
-            (folder / f"{number}").mkdir()
-            tables.append(open_table(folder / f"{number}", FORM))
+        tables = open_shards(folder, 3, limit=10)
 
         def engine() -> Engine:
             return Engine([LocalShard(table) for table in tables], FORM)

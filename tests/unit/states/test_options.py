@@ -26,15 +26,3 @@ def test_an_option_of_an_earlier_version_is_refused_with_advice(
     with pytest.raises(ValidationError) as refused:
         StateOptions.model_validate(removed)
     assert advice in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "invalid", [{"durability": "disk"}, {"shards": 0}, {"max_states": 0}, {"unknown": 1}]
-)
-def test_an_invalid_option_is_refused(invalid: dict[str, object]):
-    with pytest.raises(ValidationError):
-        StateOptions.model_validate(invalid)
-
-
-def test_states_are_kept_in_memory_by_default():
-    assert StateOptions().durability == "memory"

@@ -69,7 +69,7 @@ class Writers:
 
     def __init__(self, folder: Path, table: Table) -> None:
         self.folder, self.table = folder, table
-        self.boards = [FORKS.RawArray("Q", N_WRITERS) for _ in range(2)]
+        self.progress, self.is_inside = (FORKS.RawArray("Q", N_WRITERS) for _ in range(2))
         self.histories = Histories()
         self.processes: list[ForkServerProcess] = []
         self.inside = 0
@@ -79,36 +79,29 @@ class Writers:
 
     def _start(self, number: int) -> ForkServerProcess:
         self._lives[number] += 1
-        arguments = self.folder, number, self._lives[number], *self.boards
+        arguments = self.folder, number, self._lives[number], self.progress, self.is_inside
         process = FORKS.Process(target=writer.run, args=arguments, daemon=True)
         process.start()
         return process
 
-    def is_inside(self, number: int) -> bool:
-        return bool(self.boards[1][number])
-
-    def _await_inside(self, number: int) -> None:
+    def await_inside(self, number: int) -> None:
         until = time.monotonic() + 0.03
-        while not self.is_inside(number) and time.monotonic() < until:
+        while not self.is_inside[number] and time.monotonic() < until:
             time.sleep(0.0005)
 
-    def kill(self, number: int, inside: bool) -> None:
-        if inside:
-            self._await_inside(number)
+    def kill(self, number: int) -> None:
         process = self.processes[number]
         process.kill()
         process.join()
         assert process.exitcode == -signal.SIGKILL, "a writer has failed"
-        self.inside += self.is_inside(number)
+        self.inside += self.is_inside[number]
         self.histories.observe(self.table)
         steps = {self.histories.last.get(key, 0) for key in writer.batch(number)}
         assert len(steps) == 1, "a turn was written in part"
         assert not steps.pop() % TWICE
         self.processes[number] = self._start(number)
 
-    def stop(self, number: int, inside: bool, seconds: float) -> None:
-        if inside:
-            self._await_inside(number)
+    def stop(self, number: int, seconds: float) -> None:
         pid = self.processes[number].pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
@@ -135,11 +128,13 @@ def test_every_answered_step_is_made_once_and_in_one_order(writers: Writers) -> 
     until, kills = time.monotonic() + LONGEST_S, 0
     while kills < KILLS and time.monotonic() < until:
         time.sleep(chance.uniform(0, 0.03))
-        number, inside = chance.randrange(N_WRITERS), chance.random() < 0.5
+        number = chance.randrange(N_WRITERS)
+        if chance.random() < 0.5:
+            writers.await_inside(number)
         if chance.random() < 0.1:
-            writers.stop(number, inside, chance.uniform(0.005, 0.05))
+            writers.stop(number, chance.uniform(0.005, 0.05))
         else:
-            writers.kill(number, inside)
+            writers.kill(number)
             kills += 1
     writers.end()
     histories, folder = writers.histories, writers.folder
@@ -163,7 +158,6 @@ def test_every_answered_step_is_made_once_and_in_one_order(writers: Writers) -> 
         assert all(asked[number].key == key for number in numbers.values())
     common = histories.numbers[writer.COMMON]
     assert all(step == number for step, number in common.items())
-
     assert n_answered > 10 * kills
     assert kills > KILLS / 5
     assert writers.inside

@@ -125,6 +125,7 @@ class Writer:
         )
 
     async def _ask(self, asked: Asked) -> StepResult:
+        self._journal.note(asked)
         request_id = None if asked.request_id == "-" else asked.request_id
         number = asked.number
         found = await self._batcher.submit(asked.key, number, request_id, print_of(number))
@@ -142,15 +143,12 @@ class Writer:
 
     async def _race(self) -> None:
         while True:
-            asked = Asked(self.number(), random.choice(RACED), "-")
-            self._journal.note(asked)
-            await self._ask(asked)
+            await self._ask(Asked(self.number(), random.choice(RACED), "-"))
 
     async def _step_own(self, key: Key) -> None:
         while True:
             number = self.number()
             asked = Asked(number, key, f"id-{number}")
-            self._journal.note(asked)
             found = await asyncio.gather(*(self._ask(asked) for _ in range(random.choice((1, 3)))))
             assert len(set(found)) == 1
 
@@ -160,9 +158,7 @@ class Writer:
             number = self._progress[self._number] + 1
             while number > min(self._progress) + RECEIPTS // 2:
                 await asyncio.sleep(0.001)
-            asked = Asked(number, COMMON, f"common-{number}")
-            self._journal.note(asked)
-            await self._ask(asked)
+            await self._ask(Asked(number, COMMON, f"common-{number}"))
             self._progress[self._number] = number
 
     async def _step_batch(self) -> None:
@@ -194,8 +190,7 @@ def run(folder: Path, number: int, life: int, progress: Board, inside: Board) ->
 
     async def main() -> None:
         model = Tape()
-        engine = Engine([LocalShard(table)], FORM)
-        batcher = engine.batcher(lambda: model)
+        batcher = Engine([LocalShard(table)], FORM).batcher(lambda: model)
         await Writer(folder, number, life, progress, batcher).run()
 
     asyncio.run(main())
