@@ -35,6 +35,4 @@ def test_every_link_of_a_staged_page_leads_to_a_staged_file(page):
 def test_a_link_to_code_becomes_its_path():
     text = "[The engine](deployments/stateful/table.py) and [docs](docs/README.md#top)"
     linked = without_links_to_code(text, Path("README.md"), {Path("docs/README.md")})
-    assert (
-        linked == "The engine (`deployments/stateful/table.py`) and [docs](docs/README.md#top)"
-    )
+    assert linked == "The engine (`deployments/stateful/table.py`) and [docs](docs/README.md#top)"
