@@ -42,7 +42,7 @@ CALL_TIMEOUT_S = 5.0
 COPIED_TIMEOUT_S = 4.0
 LONGEST_USE_S = 5.0
 """Longest use of a table by a call that began before there was another one."""
-_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 0.5
 
 
 class Shard:

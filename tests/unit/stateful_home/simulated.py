@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from deployments.stateful.errors import FolderError, StateError, UnavailableError
+from deployments.stateful.errors import StateError, UnavailableError
 from deployments.stateful.home import Home
 from deployments.stateful.options import StateOptions
 from deployments.stateful.row import RowForm
@@ -142,39 +142,27 @@ class FakeTable:
             name for number, names in self._log.items() if number > since for name in names
         }
 
-    def evict(self, names: Collection[bytes], is_idle: Callable[[int], bool]) -> int:
-        idle = [name for name in names if name in self.rows]
-        self.change(dict.fromkeys(idle))
-        return len(idle)
+    def evict(self, names: Collection[bytes], is_idle: Callable[[int], bool]) -> None:
+        self.change(dict.fromkeys(names))
 
     def keep_reserve(self) -> None: ...
 
-    def free_stale_readers(self) -> int:
-        return 0
+    def free_stale_readers(self) -> None: ...
 
 
 class FakeFiles:
     """As :class:`deployments.stateful.files.OwnedFiles`, on one machine."""
 
-    def __init__(self, machine: Machine, owner: object) -> None:
+    def __init__(self, machine: Machine, owner: Process) -> None:
         self._machine = machine
         self.owner = owner
-        self.table: Any = None
         self.begin_anew()
 
-    def reopen(self, owner: object) -> FakeFiles:
-        self.owner, self.is_new = owner, False
-        return self
-
     def begin_anew(self) -> None:
-        if self.table is not None:
-            self.table.page.valid_until = 0.0
-        world = self._machine.world
-        world.n_tables += 1
-        nonce = str(world.n_tables)
+        self._machine.world.n_tables += 1
+        nonce = str(self._machine.world.n_tables)
         self.form: Any = SimpleNamespace(nonce=nonce, term=0, tag=LAYOUT.tag)
-        self.is_new = True
-        self.table = FakeTable(self._machine)
+        self.table, self.is_new = FakeTable(self._machine), True
         self._machine.tables.append(self.table)
 
     def remember_term(self, term: int) -> None:
@@ -363,15 +351,15 @@ class World:
         asyncio.get_running_loop().create_task(self._run(process, layout))
         return process
 
-    def open_files(self, process: Process) -> FakeFiles:
-        machine = process.machine
-        if machine.files is None:
-            machine.files = FakeFiles(machine, process)
-        elif machine.files.owner is not process and machine.files.owner.alive:  # type: ignore[attr-defined]
-            raise FolderError(None, "locked")  # type: ignore[arg-type]
-        elif machine.files.owner is not process:
-            machine.files.reopen(process)
-        return machine.files
+    def open_files(self, process: Process) -> Any:
+        files = process.machine.files
+        if files is None:
+            files = process.machine.files = FakeFiles(process.machine, process)
+        elif files.owner.alive:
+            raise UnavailableError("the files are locked")
+        else:
+            files.owner, files.is_new = process, False
+        return files
 
     def make_home(self, process: Process, layout: Layout = LAYOUT, shard: int = 0) -> Home:
         async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -382,7 +370,7 @@ class World:
         def end(error: BaseException) -> None:
             process.alive = False
 
-        files: Any = self.open_files(process)
+        files = self.open_files(process)
         client, view = StoreClient(self.store, process), ClusterView(self, process)
         at = APP, layout, shard, self.options, view, end, in_thread, process.machine.clock
         return Home(files, client, *at)
