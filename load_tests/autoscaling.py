@@ -173,7 +173,7 @@ def scaled_application(name: str, prefix: str) -> dict[str, Any]:
     deployment["autoscaling_config"] = {
         "min_replicas": LEAST,
         "max_replicas": MOST,
-        "target_ongoing_requests": 2,  # a busy client keeps few requests in progress
+        "target_ongoing_requests": 1,  # a busy client keeps few requests in progress
         "look_back_period_s": 11,
         "upscale_delay_s": 4,
         "downscale_delay_s": 5,
