@@ -17,7 +17,6 @@ from deployments.stateful.options import StateOptions
         ({"restore_after_restart": True}, "states always continue after a restart"),
         ({"loss_bound_s": 1.0}, "snapshot_period_s bounds"),
         ({"lease_s": 10.0}, "no replica owns a state"),
-        ({"durable": True}, "Set durability: durable"),
     ],
 )
 def test_an_option_of_an_earlier_version_is_refused_with_advice(
