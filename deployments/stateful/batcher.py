@@ -40,7 +40,7 @@ from deployments.stateful.errors import (
 )
 from deployments.stateful.model import Model, Output
 from deployments.stateful.row import (
-    VERSION_BYTES,
+    ABSENT,
     Array,
     Key,
     RowForm,
@@ -52,6 +52,7 @@ from deployments.stateful.row import (
     variant_of,
     without_receipts,
 )
+from deployments.stateful.shards import shard_of
 from deployments.stateful.table import Read, Written, boot_clock
 from deployments.trace_context import CURRENT, traces_of
 from deployments.tracing import process as tracing
@@ -63,7 +64,6 @@ AT_CAPACITY_S = 30.0
 LONGEST_OUTAGE_S = 1.5
 """How long requests wait for a table that is away; longer than a new home takes on one machine."""
 _PAUSE_S = 0.05
-_ABSENT = bytes(VERSION_BYTES)
 _VARIANT = slice(16, 20)  # of a version
 _ONE = np.uint64(1)
 
@@ -135,7 +135,6 @@ class Batcher:
 
     Args:
         shards: the parts of the states.
-        shard_of: returns the number of the shard of a run.
         form: of the rows.
         durable: whether a response waits until its step is in the store.
         model: returns the model, which must be there when a step is requested.
@@ -152,7 +151,6 @@ class Batcher:
     def __init__(
         self,
         shards: Sequence[Shard],
-        shard_of: Callable[[str], int],
         form: RowForm,
         durable: bool,
         model: Callable[[], Model | None],
@@ -171,7 +169,6 @@ class Batcher:
         self.log = RateLimitedLogger("Hidden states")
         self._loop = asyncio.get_running_loop()
         self._lanes = [_Lane(self, shard) for shard in shards]
-        self._shard_of = shard_of
         self._at_capacity_until = -math.inf
 
     def submit(
@@ -189,8 +186,7 @@ class Batcher:
         """
         response: asyncio.Future[StepResult] = self._loop.create_future()
         step = OneStep(key, input, response, request_id, print, CURRENT.get())
-        lanes = self._lanes
-        (lanes[0] if len(lanes) == 1 else lanes[self._shard_of(key.run)]).add(step)
+        self._lane_of(key.run).add(step)
         return response
 
     def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
@@ -204,14 +200,18 @@ class Batcher:
             return
         of_lanes: list[list[int]] = [[] for _ in self._lanes]
         for row in numbers:
-            of_lanes[self._shard_of(rows.keys[row].run)].append(row)
+            of_lanes[shard_of(rows.keys[row].run, len(of_lanes))].append(row)
         for lane, some in zip(self._lanes, of_lanes, strict=True):
             if some:
                 lane.add(*pieces_of(rows, outcomes, some))
 
     def take_over(self, piece: Piece) -> None:
         """Queue rows that another batcher has not answered."""
-        self._lanes[self._shard_of(piece.keys[0].run)].add(piece)
+        self._lane_of(piece.keys[0].run).add(piece)
+
+    def _lane_of(self, run: str) -> _Lane:
+        lanes = self._lanes
+        return lanes[0] if len(lanes) == 1 else lanes[shard_of(run, len(lanes))]
 
     def refuse(self, piece: Piece, rows: Sequence[int], error: TooManyStatesError) -> None:
         """Fail rows for which there is no room."""
@@ -447,27 +447,27 @@ class _Turn:
         rows = read.rows
         left: dict[int, tuple[bytes, bytes]] = {}
         other = [n for n, version in enumerate(read.versions) if version[_VARIANT] != expected]
-        if _ABSENT in read.versions:
+        if ABSENT in read.versions:
             for place, version in enumerate(read.versions):
-                if version == _ABSENT:
+                if version == ABSENT:
                     rows["variant"][place] = batcher.variant
                     rows["state"][place] = model.initial_state(key_of(names[place]))
-            other = [place for place in other if read.versions[place] != _ABSENT]
+            other = [place for place in other if read.versions[place] != ABSENT]
         if other:
             left = yield from self._switch(read, other, model)
-        one = self.pieces[0]
-        if len(self.pieces) == 1 and isinstance(one, OneStep) and not tracing.is_on() and not left:
-            stepped = self._step_one(one, read, model)
-        else:
-            stepped = False
-        if stepped:
-            pass
-        elif tracing.is_on():
+        if tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
             with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
                 self._step_rounds(rows, model)
         else:
-            self._step_rounds(rows, model)
+            one, *others = self.pieces
+            if (
+                others
+                or left
+                or not isinstance(one, OneStep)
+                or not self._step_one(one, read, model)
+            ):
+                self._step_rounds(rows, model)
         dirty = self._dirty()
         self.number = read.number
         if dirty is None or dirty:
@@ -539,14 +539,11 @@ class _Turn:
         stepped: Sequence[int] = range(len(outputs)) if todo is None else todo
         kept: Sequence[int] = range(len(outputs))
         if refused:
-            self._refuse(round, [stepped[n] for n in refused], [outputs[n] for n in refused])
+            round.answers += [(stepped[n], outputs[n], 0) for n in refused]
             kept = [n for n in kept if n not in set(refused)]
             stepped = [stepped[n] for n in kept]
             at = np.array(round.places, np.intp)[stepped]
-            after_kept = after[kept]
-        else:
-            after_kept = after
-        states[at] = after_kept
+        states[at] = after[kept] if refused else after
         numbers = rows["step"]
         numbers[at] += _ONE
         steps = numbers[at]
@@ -614,10 +611,6 @@ class _Turn:
             if len(numbers):
                 parts.append((piece.rows.inputs, numbers))
         return parts[0][0].join(parts)
-
-    def _refuse(self, round: _Round, refused: list[int], errors: list[Any]) -> None:
-        """Note the steps that the model refuses; they are left to the fallback, if there is one."""
-        round.answers += [(row, error, 0) for row, error in zip(refused, errors, strict=True)]
 
     def _dirty(self) -> list[int] | None:
         """Return the places of the rows that have changed; None for all."""

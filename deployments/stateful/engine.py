@@ -6,7 +6,6 @@ import asyncio
 import gc
 import heapq
 import inspect
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -24,6 +23,7 @@ from deployments.stateful.row import (
     variant_of,
     without_receipts,
 )
+from deployments.stateful.shards import shard_of
 from deployments.stateful.table import Listed, Operation, Table, boot_clock
 from deployments.store import Store
 from deployments.tracing.process import TracingOptions
@@ -50,11 +50,6 @@ class RunSummary(NamedTuple):
         """Return the steps of the entities that a variant has stepped."""
         variant = variant_of(namespace)
         return {entity: n for (entity, own), n in self.steps.items() if own == variant and n}
-
-
-def shard_of(run: str, shards: int) -> int:
-    """Return the number of the shard that has a run: the same in every process."""
-    return zlib.crc32(run.encode()) % shards if shards > 1 else 0
 
 
 class Engine:
@@ -121,9 +116,7 @@ class Engine:
             model: returns the model, which must be there when a step is requested.
             namespace: of the variant's states.
         """
-        shards = self._shards
-        place = lambda run: shard_of(run, len(shards))  # noqa: E731
-        return Batcher(shards, place, self.form, self._durable, model, namespace, step_span)
+        return Batcher(self._shards, self.form, self._durable, model, namespace, step_span)
 
     def _shard(self, run: str) -> Shard:
         return self._shards[shard_of(run, len(self._shards))]
@@ -181,7 +174,8 @@ class Engine:
             row["step"], row["state"], row["used"] = step, state, now
             row["variant"] = variant_of(namespace)
             rows[name_of(run, entity)] = row.tobytes()
-        return await self._replace("import", run, rows, request_id, _steps(states))
+        steps = {entity: step for entity, (step, _) in states.items()}
+        return await self._replace("import", run, rows, request_id, steps)
 
     async def fork(
         self, run: str, fork: str, namespace: str = "", request_id: str | None = None
@@ -192,9 +186,7 @@ class Engine:
             The steps of the entities that a variant has stepped; none: nothing has changed.
         """
         if request_id is not None:
-            known = await _answer(
-                self._shard(fork).table.operation(Operation("fork", fork, request_id))
-            )
+            known = await self.done("fork", fork, request_id)
             if known is not None:
                 return dict(known)
         rows, now, steps = {}, int(boot_clock()), dict[str, int]()
@@ -299,10 +291,6 @@ class Engine:
 async def _answer(answer: Any) -> Any:
     """Return what a method of a table returns, here or on another machine."""
     return await answer if inspect.isawaitable(answer) else answer
-
-
-def _steps(states: Mapping[str, tuple[int, Array]]) -> dict[str, int]:
-    return {entity: step for entity, (step, _) in states.items()}
 
 
 def _by_run(rows: Sequence[Listed]) -> dict[str, list[Listed]]:

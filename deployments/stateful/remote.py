@@ -26,7 +26,7 @@ from deployments.stateful.errors import (
     TooManyStatesError,
     UnavailableError,
 )
-from deployments.stateful.row import VERSION_BYTES, RowForm, versions
+from deployments.stateful.row import ABSENT, VERSION_BYTES, RowForm, versions
 from deployments.stateful.table import Listed, Operation, Read, Table, Written
 
 logger = logging.getLogger("ray.serve")
@@ -39,7 +39,6 @@ RUN_TIMEOUT_S = 10.0
 COPIED_TIMEOUT_S = 4.5  # the home has a shorter one
 
 _HEAD = struct.Struct("<QI")  # number of the call, length of the JSON
-_ABSENT = bytes(VERSION_BYTES)
 _LONGEST_NAME, _MOST_LISTED = 511, 10_000  # the former is LMDB's
 _ERRORS: dict[str, type[StateError]] = {
     each.__name__: each
@@ -166,7 +165,8 @@ class TableServer:
             case ["counts" | "latest" as name]:
                 return self._now(lambda: (getattr(table, name)(), ()))
             case ["write", int(number), str(joined), list(places), str(others)]:
-                names, heads = _split(joined), len(_split(joined)) * VERSION_BYTES
+                names = _split(joined)
+                heads = len(names) * VERSION_BYTES
                 rows = _cut(data[heads:][: len(names) * size], names, size)
                 left = _cut(data[heads + len(names) * size :], _split(others), size)
                 aside = dict(zip(places, left.items(), strict=True))
@@ -347,7 +347,7 @@ class RemoteTable:
         content, _ = await self._call(*request, pieces=pieces, changes=True)
         number, raced, refused, why = content
         lost = {*raced, *refused}
-        new = [at[n] for n, each in enumerate(found) if each == _ABSENT and n not in lost]
+        new = [at[n] for n, each in enumerate(found) if each == ABSENT and n not in lost]
         read.rows["life"][new] = number
         error: Any = why and _unpacked(why)
         return Written(number, {at[n] for n in raced}, {at[n] for n in refused}, error)

@@ -24,6 +24,8 @@ LONGEST_NAME = 480
 
 VERSION_BYTES = 24
 """A row begins with its version: life, step and variant. Two rows of one version are the same."""
+ABSENT = bytes(VERSION_BYTES)
+"""The version of a row that does not exist."""
 
 HEAD = struct.Struct("<QQIIII")
 _ID, _U32 = struct.Struct("<Q"), struct.Struct("<I")

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import lmdb
 
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
-from deployments.stateful.row import VERSION_BYTES, Array, RowForm, copies_of, versions
+from deployments.stateful.row import ABSENT, VERSION_BYTES, Array, RowForm, copies_of, versions
 
 LOG = 1 << 16
 """Transactions that are not copied and whose changed rows are known; an older copy is made anew."""
@@ -52,7 +52,6 @@ _PAGE = mmap.PAGESIZE  # of LMDB's
 _FORGET_EVERY, _FORGET_MOST = 64, 256  # transactions
 _USED = struct.Struct("<24xI")  # life, step, variant and zero come before it
 _FIRST_NAME = b"\2"
-_NOTHING = bytes(VERSION_BYTES)
 _value = itemgetter(1)
 
 
@@ -256,7 +255,7 @@ class Table:
             rest = [
                 at
                 for at in _all(names, which)
-                if read.versions[at] != _NOTHING and not (aside and at in aside)
+                if read.versions[at] != ABSENT and not (aside and at in aside)
             ]
             new = sorted(set(_all(names, which)).difference(rest))
             if not new:
@@ -284,7 +283,7 @@ class Table:
                 if raced:
                     self.raced += len(raced)
                     which = [at for at in _all(names, which) if at not in raced]
-            has_new = _NOTHING in read.versions
+            has_new = ABSENT in read.versions
             if has_new or aside:
                 refused, why = self._admit(txn, read, _all(names, which), aside)
                 if refused:
@@ -308,7 +307,7 @@ class Table:
 
     def _raced(self, txn: Any, names: Sequence[bytes], which: Any, read: Read) -> set[int]:
         get, expected = txn.get, read.versions
-        return {at for at in which if (get(names[at]) or _NOTHING)[:VERSION_BYTES] != expected[at]}
+        return {at for at in which if (get(names[at]) or ABSENT)[:VERSION_BYTES] != expected[at]}
 
     def _admit(
         self, txn: Any, read: Read, which: Sequence[int], aside: Mapping[int, tuple[bytes, bytes]]
@@ -319,7 +318,7 @@ class Table:
         room = most = min(limit - n_states, free)
         refused: set[int] = set()
         for at in which:
-            is_new = read.versions[at] == _NOTHING
+            is_new = read.versions[at] == ABSENT
             n_new = is_new + (at in aside and txn.get(aside[at][0]) is None)
             if n_new and n_new > room:
                 refused.add(at)
@@ -443,7 +442,7 @@ class Table:
         found = cursor.set_range(prefix)
         while found and (name := bytes(cursor.key())).startswith(prefix):
             removed.append(name)
-            found = cursor.delete()
+            cursor.delete()
             found = bool(cursor.key())
         return removed
 

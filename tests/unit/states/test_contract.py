@@ -22,9 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from deployments.stateful.batcher import Batcher, Shard
 from deployments.stateful.calls import RowOutcomes
-from deployments.stateful.engine import Engine, shard_of
+from deployments.stateful.engine import Engine
 from deployments.stateful.errors import TooManyStatesError
 from deployments.stateful.row import Key, name_of
+from deployments.stateful.shards import shard_of
 from tests.unit.states.implementations import (
     IMPLEMENTATIONS,
     Implementation,
