@@ -11,6 +11,7 @@ states for the next one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
@@ -148,6 +149,7 @@ class StateActor:
         self._watchdog: Watchdog | None = None
         self._description: Description | None = None
         self._starting = SingleFlight(self._start)
+        self._stepping_down = SingleFlight(self._step_down)
         self._metrics = PeriodicTask("The metrics", ActorMetrics(self, app, str(shard)).publish)
         # Loading many copies takes about as long as replicas take to find this process.
         self._tasks = [asyncio.ensure_future(self._start_early())]
@@ -163,16 +165,27 @@ class StateActor:
         return self._home if self._home is not None and self._home.ready else None
 
     async def describe(
-        self, layout: Layout, options: StateOptions, tracing: TracingOptions | None
+        self,
+        layout: Layout,
+        store: str,
+        options: StateOptions,
+        tracing: TracingOptions | None,
+        is_new: bool,
     ) -> Description:
         """Adopt the options of a replica, and return where the table is.
 
+        Args:
+            store: identity of the replica's store.
+            is_new: whether the replica connects for the first time, and decides on the store.
+
         Raises:
-            StateError: not now; or never, for a replica of another layout.
+            StateError: not now; or never, for a replica of another layout or store.
         """
         process.start(tracing, "hidden-states", self._name)
         if layout != self._config.layout:
             await self._refuse()
+        if store != self._store.identity:
+            await self._change_store(is_new)
         self._options = options
         if self._home is not None:
             await self._home.configure(options)
@@ -190,15 +203,13 @@ class StateActor:
             ForeignStatesError: it has some.
             UnavailableError: the store does not answer.
         """
-        if self.home is not None:
-            if n_states := self.home.table.counts()[0]:
-                raise ForeignStatesError(f"{n_states} of these are kept")
+        if self.home is not None and (n_states := self.home.table.counts()[0]):
+            raise ForeignStatesError(f"{n_states} of these are kept")
+        if leaves:
             try:
-                if leaves:
-                    await self._step_down(self.home)
+                await self._stepping_down.result()
             except StoreUnavailable as error:
                 raise UnavailableError(str(error)) from error
-        if leaves:
             _leave()
 
     async def _refuse(self) -> None:
@@ -210,6 +221,19 @@ class StateActor:
             raise OtherLayoutError
         _leave()
         raise UnavailableError("This home has an earlier layout, and leaves")
+
+    async def _change_store(self, is_new: bool) -> None:
+        """Leave for a home with another store, which begins from the copies there."""
+        if not is_new:
+            raise OtherLayoutError("The hidden states have another store")
+        try:
+            await self._stepping_down.result()
+        except StoreUnavailable as error:
+            logger.warning("%s keeps the latest states, without copies: %s", self._folder, error)
+            if self.home is not None:
+                self.home.stop()
+        _leave()
+        raise UnavailableError("This home has another store, and leaves")
 
     async def _start(self) -> None:
         config = self._config
@@ -250,11 +274,14 @@ class StateActor:
                 outages.failed(error)
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _step_down(self, home: Home) -> None:
-        await home.leave()
-        if self._watchdog is not None:
-            await asyncio.to_thread(self._watchdog.stop)
-        await asyncio.to_thread(home.files.delete)  # the store has all
+    async def _step_down(self) -> None:
+        home = self.home
+        if home is not None:
+            await home.leave()
+            if self._watchdog is not None:
+                await asyncio.to_thread(self._watchdog.stop)
+            with contextlib.suppress(OSError):  # the store has all; the next home goes on with it
+                await asyncio.to_thread(home.files.delete)
 
     async def _leave_when_due(self) -> None:
         """Leave when another node has fewer state actors, or when no replica uses this one."""
@@ -270,8 +297,7 @@ class StateActor:
                 n_misplaced = n_misplaced + 1 if misplaced else 0
                 unused = clock() - used_at > _UNUSED_S
                 if unused or n_misplaced >= _MISPLACED:
-                    if self.home is not None:
-                        await self._step_down(self.home)
+                    await self._stepping_down.result()
                     why = "no replica uses it" if unused else "another one has fewer of them"
                     logger.info("The state actor leaves its node: %s", why)
                     _leave(last_responses_s=0)

@@ -135,6 +135,8 @@ class Home:
         Raises:
             StoreUnavailable, UnavailableError: not now; it can be called again.
         """
+        if self._leaving:
+            raise UnavailableError("This home leaves the shard")
         is_own = await self._begin()
         self._copies.table = self.table
         began_at = self._clock()
@@ -267,9 +269,14 @@ class Home:
     # Ending
 
     def _end(self, error: BaseException) -> None:
+        self.stop()
+        self._on_end(error)
+
+    def stop(self) -> None:
+        """Stop the use of the table, without a copy of what has changed."""
         self._leaving = True
         self.table.page.valid_until = 0.0
-        self._on_end(error)
+        self._background.cancel()
 
     async def leave(self) -> None:
         """Stop the use of the table, copy what has changed, and leave the shard to the next home.
@@ -289,10 +296,10 @@ class Home:
             raise
         try:
             await self._term.write({}, process="")
-        except StoreUnavailable as error:  # perhaps another home has begun already
+        except (StoreUnavailable, SupersededError) as error:  # another home may have begun
             self._end(error)
             raise
-        self._background.cancel()
+        self.stop()
         async with self._copies.at_work:  # nothing uses the table any more
             self.ready = False
 

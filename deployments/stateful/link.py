@@ -52,10 +52,10 @@ class Shard:
     connection. When the connection is lost, the home is found again, and may have another table.
 
     Args:
-        describe: finds the home, and asks it where its table is.
+        describe: finds the home, and asks it where its table is, the first time or again.
     """
 
-    def __init__(self, describe: Callable[[], Awaitable[Description]], form: RowForm) -> None:
+    def __init__(self, describe: Callable[[bool], Awaitable[Description]], form: RowForm) -> None:
         self._describe = describe
         self._form = form
         self._told: Description | None = None
@@ -86,7 +86,7 @@ class Shard:
         self._spawn(self._keep())
 
     async def _connect(self) -> None:
-        told = await self._describe()
+        told = await self._describe(self._told is None)
         try:
             channel = await connect(told.address, MAX_FRAME)
         except OSError as error:
@@ -195,9 +195,10 @@ async def connect_tables(
     layout = Layout(options.shards, tag, str(form))
     config = ActorConfig(app, options, layout, form, open_store, json_lines)
 
-    async def describe(shard: int) -> Description:
+    async def describe(shard: int, is_new: bool) -> Description:
         actor = await asyncio.to_thread(config.find, shard)
-        told: Description = await _call(actor.describe, layout, options, tracing)
+        asked = layout, store.identity, options, tracing, is_new
+        told: Description = await _call(actor.describe, *asked)
         return told
 
     async def dismiss(shard: int, leaves: bool) -> None:
