@@ -105,13 +105,12 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and the dashboards from the code
+reference: $(VENV)/.serve  ## write docs/configuration.md and docs/network.schema.json from the code
 	@$(BIN)/python -m tools.configuration_reference
-	@$(BIN)/python -m tools.dashboards
 	@$(BIN)/python -m tools.network_schema
 
-openapi: $(VENV)/.serve  ## write docs/openapi from the routes (ARGS=--release: as the last release, too)
-	@$(BIN)/python -m tools.openapi $(ARGS)
+openapi: $(VENV)/.serve  ## write docs/openapi from the routes
+	@$(BIN)/python -m tools.openapi
 
 check: $(VENV)/.serve  ## check the serve configs
 	@$(BIN)/greenwave check --elsewhere serve_config.yaml configs/*.yaml

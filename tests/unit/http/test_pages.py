@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from deployments.http.docs import add_docs, page_headers
-from tools.openapi.documents import _apps
+from tools.openapi import apps
 
 PAGES = sorted(Path("deployments").rglob("*.html"))
 
@@ -72,7 +72,7 @@ async def test_the_documentation_has_a_policy_that_allows_its_own_script_alone()
     assert asset.headers["x-content-type-options"] == "nosniff"
 
 
-APPS = dict(_apps())
+APPS = dict(apps())
 
 
 @pytest.mark.parametrize("name", APPS)

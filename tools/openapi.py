@@ -1,9 +1,10 @@
-"""The OpenAPI document of each service, without starting it."""
+"""Writes docs/openapi: each service's document, without starting it (``make openapi``)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,6 +20,8 @@ from deployments.gateway.api import create_app as create_gateway
 from deployments.inference.api import create_app as create_inference
 from models.networks.shipped import SHIPPED
 
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "openapi"
+
 Document = dict[str, Any]
 
 # Routes are declared around a service, which a document never calls.
@@ -30,7 +33,7 @@ def documents() -> dict[str, Document]:
 
     Paths are relative to the service's prefix, as in the document that the service answers with.
     """
-    return {name: app.openapi() for name, app in _apps()}
+    return {name: app.openapi() for name, app in apps()}
 
 
 def rendered(document: Document) -> str:
@@ -38,10 +41,16 @@ def rendered(document: Document) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _apps() -> Iterator[tuple[str, FastAPI]]:
+def apps() -> Iterator[tuple[str, FastAPI]]:
+    """Yield each service's name and its application, which can describe itself but not answer."""
     yield "inference", create_inference(_NO_SERVICE)
     yield "gateway", create_gateway(_NO_SERVICE)
     yield "density", create_forecast(DensityService())
     yield "flow", create_forecast(FlowService())
     for name, record_type in record_types().items():
         yield name, create_records(RecordService(record_type, _NO_SERVICE))
+
+
+if __name__ == "__main__":
+    for name, document in documents().items():
+        (FOLDER / f"{name}.json").write_text(rendered(document), encoding="utf-8")

@@ -1,1 +1,0 @@
-"""The OpenAPI documents of the services, and the check that changes are compatible."""
