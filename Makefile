@@ -115,9 +115,9 @@ openapi: $(VENV)/.serve  ## write docs/openapi from the routes
 check: $(VENV)/.serve  ## check the serve configs
 	@$(BIN)/greenwave check --elsewhere serve_config.yaml configs/*.yaml
 
-sim: $(VENV)/.sim  ## install SUMO and the tools for cities: evaluate, demand, network show, training
+sim: $(VENV)/.lab  ## install SUMO and the tools for cities: evaluate, demand, network show, training
 
-demo: $(VENV)/.sim  ## simulate an hour of traffic that the running system controls
+demo: $(VENV)/.lab  ## simulate an hour of traffic that the running system controls
 	@$(BIN)/greenwave demo $(ARGS)
 
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
@@ -137,32 +137,32 @@ load: $(VENV)/.load  ## load the running system with scenarios, and judge them b
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)
 
-data: $(VENV)/.sim  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
-	@$(BIN)/python -m models.training.forecasts.generate $(ARGS)
+data: $(VENV)/.lab  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
+	@$(BIN)/python -m lab.train.forecasts.generate $(ARGS)
 
-train-density: $(VENV)/.sim  ## train and compare the density forecast on the committed days
-	@$(BIN)/python -m models.training.forecasts.train_density $(ARGS)
+train-density: $(VENV)/.lab  ## train and compare the density forecast on the committed days
+	@$(BIN)/python -m lab.train.forecasts.train_density $(ARGS)
 
-train-flow: $(VENV)/.sim  ## train and compare the flow forecast on the committed days
-	@$(BIN)/python -m models.training.forecasts.train_flow $(ARGS)
+train-flow: $(VENV)/.lab  ## train and compare the flow forecast on the committed days
+	@$(BIN)/python -m lab.train.forecasts.train_flow $(ARGS)
 
-train-policy: $(VENV)/.sim  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
-	@$(BIN)/python -m models.training $(POLICY_RUN) $(ARGS)
+train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
+	@$(BIN)/python -m lab.train $(POLICY_RUN) $(ARGS)
 
-train-safe-policy: $(VENV)/.sim  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
-	@$(BIN)/python -m models.training $(SAFE_POLICY_RUN) $(ARGS)
+train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
+	@$(BIN)/python -m lab.train $(SAFE_POLICY_RUN) $(ARGS)
 
-evaluate: $(VENV)/.sim  ## compare the policy with its peers on unseen traffic (resumable)
-	@$(BIN)/python -m models.evaluation $(ARGS)
+evaluate: $(VENV)/.lab  ## compare the policy with its peers on unseen traffic (resumable)
+	@$(BIN)/python -m lab.evaluate $(ARGS)
 
-resco: $(VENV)/.sim  ## compare classic controllers on RESCO's scenarios (RESCO=folder; resumable; ARGS="--help" for options)
-	@$(BIN)/python -m models.evaluation.resco --resco "$(RESCO)" $(ARGS)
+resco: $(VENV)/.lab  ## compare classic controllers on RESCO's scenarios (RESCO=folder; resumable; ARGS="--help" for options)
+	@$(BIN)/python -m lab.evaluate.resco --resco "$(RESCO)" $(ARGS)
 
 safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
 	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)
 
-plan: $(VENV)/.sim  ## redesign the fixed-time plan that the gateway falls back to
-	@$(BIN)/python -m models.training.design_plan $(ARGS)
+plan: $(VENV)/.lab  ## redesign the fixed-time plan that the gateway falls back to
+	@$(BIN)/python -m lab.train.design_plan $(ARGS)
 
 screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)
 	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/cluster/browser/test_ray_dashboard.py
@@ -193,9 +193,9 @@ sbom.json: requirements.lock requirements-dev.lock pyproject.toml $(TOOLS)/.done
 # The other locks take the versions of requirements-dev.lock. Those of extras keep what serving does not have.
 lock: $(TOOLS)/.done  ## pin the newest versions that pyproject.toml allows, with hashes (ten minutes)
 	@$(COMPILE) requirements-dev.lock --all-extras --upgrade
-	@tee requirements.lock requirements-sim.lock requirements-load.lock < requirements-dev.lock > /dev/null
+	@tee requirements.lock requirements-lab.lock requirements-load.lock < requirements-dev.lock > /dev/null
 	@$(COMPILE) requirements.lock
-	@$(COMPILE) requirements-sim.lock --extra sim
+	@$(COMPILE) requirements-lab.lock --extra lab
 	@$(COMPILE) requirements-load.lock --extra load
 	@for lock in requirements-*.lock; do \
 		sed -i '/^#/d;/^$$/d' $$lock && grep -vxFf requirements.lock $$lock > $$lock.new && mv $$lock.new $$lock || exit 1; done
@@ -228,13 +228,13 @@ $(TOOLS)/.done: Makefile
 $(VENV)/.serve: pyproject.toml requirements.lock | $(BIN)/python
 	$(call INSTALL,what serving needs,.)
 
-$(VENV)/.sim: pyproject.toml requirements.lock requirements-sim.lock | $(BIN)/python
-	$(call INSTALL,the traffic simulator,.[sim])
+$(VENV)/.lab: pyproject.toml requirements.lock requirements-lab.lock | $(BIN)/python
+	$(call INSTALL,the traffic simulator,.[lab])
 
 $(VENV)/.load: pyproject.toml requirements.lock requirements-load.lock | $(BIN)/python
 	$(call INSTALL,the load generators,.[load])
 
 $(VENV)/.dev: pyproject.toml requirements.lock requirements-dev.lock | $(BIN)/python
-	$(call INSTALL,everything for development,.[dev$(,)sim$(,)load])
-	@touch $(VENV)/.serve $(VENV)/.sim $(VENV)/.load
+	$(call INSTALL,everything for development,.[dev$(,)lab$(,)load])
+	@touch $(VENV)/.serve $(VENV)/.lab $(VENV)/.load
 

@@ -21,7 +21,7 @@ def main() -> int:
     """Run a command, and return its exit code.
 
     The folder comes first on the path of this process and of all that it starts: a user's own
-    ``models`` or ``deployments`` must not take the place of ours.
+    ``models`` or ``lab`` must not take the place of ours.
     """
     folder = str(app_folder())
     inherited = os.environ.get("PYTHONPATH")

@@ -1,1 +1,1 @@
-"""Networks, their weights, and how they were made; imports neither Ray nor FastAPI."""
+"""Networks, policies and forecasts as they are served, in NumPy; no Ray, FastAPI or PyTorch."""

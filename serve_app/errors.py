@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("serve_app", "deployments", "models")
+PACKAGES = ("serve_app", "deployments", "models", "lab")
 
 
 class CommandError(RuntimeError):

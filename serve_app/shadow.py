@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from greenwave.client import Decision, RefusedError, Shown, UnavailableError
+from lab.shadow.findings import POLICY
+from lab.shadow.lamps import Lamps
+from lab.shadow.log import Clock, Entry, LogWriter, Segment
+from lab.shadow.records import Malformed, Record
 from models.networks.network import Network
-from models.shadow.findings import POLICY
-from models.shadow.lamps import Lamps
-from models.shadow.log import Clock, Entry, LogWriter, Segment
-from models.shadow.records import Malformed, Record
 
 MAX_SENTENCES = 10  # on malformed lines
 SHORT_SEGMENTS, SHORT_RECORDS = 10, 100  # so many segments with so few records: no order

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lab.train.forecasts.dataset import DAY_SLOTS, Calendar
+from lab.train.forecasts.simulate import MINUTES, Measurements
 from models.networks.shipped import JUNCTIONS
-from models.training.forecasts.dataset import DAY_SLOTS, Calendar
-from models.training.forecasts.simulate import MINUTES, Measurements
 
 EDGES = ("north", "east", "south", "west", "ring", "lane", "path")
 

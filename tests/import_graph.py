@@ -16,7 +16,7 @@ import grimp
 from rich.console import Console
 from rich.table import Table
 
-ROOTS = ("greenwave", "models", "deployments", "serve_app", "tools", "load_tests", "tests")
+ROOTS = ("greenwave", "models", "lab", "deployments", "serve_app", "tools", "load_tests", "tests")
 
 Arrows = Mapping[str, frozenset[str]]
 """By importer what it imports; every node of the graph is a key."""

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lab.train.policy_network import RecurrentPolicy
 from models.policy.form import PolicyForm
-from models.policy.network import RecurrentPolicy
 
 Doubles = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.sim.controllers import policy_control, run
+from lab.sim.environment import Observations
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import policy_control, run
-from models.simulation.environment import Observations
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,12 +16,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from lab.sim.environment import Observations
+from lab.sim.options import add_scenario, scenario_of
+from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.train.mappo.traffic import TRAINING_SEED
+from lab.train.signals import Reward, Signals
 from models.policy.inputs import InputLayout
-from models.simulation.environment import Observations
-from models.simulation.options import add_scenario, scenario_of
-from models.simulation.scenario import InvalidScenarioError, Scenario
-from models.training.mappo.traffic import TRAINING_SEED
-from models.training.signals import Reward, Signals
 
 SEEDS = 1_000_000  # from TRAINING_SEED on; evaluations have none of them
 
@@ -37,9 +37,9 @@ class CityGymEnv(gymnasium.Env[Padded, Any]):
     EPyMARL's learners. The last step also has ``delay_s``, seconds per vehicle, for its log.
 
     Args:
-        reward, team_share: as for :class:`~models.training.signals.Signals`; the own
+        reward, team_share: as for :class:`~lab.train.signals.Signals`; the own
             rewards alone by default, as EPyMARL sums them up.
-        options: ``network``, ``sumocfg`` and the others of ``python -m models.training``
+        options: ``network``, ``sumocfg`` and the others of ``python -m lab.train``
             that say what is simulated, with ``_`` for ``-``.
 
     Raises:

@@ -6,9 +6,9 @@ import gymnasium
 from gymnasium import spaces
 
 from greenwave.client import Client, FailedPrediction
+from lab.sim.environment import Environment
+from lab.sim.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
-from models.simulation.environment import Environment
-from models.simulation.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand, shipped_scenario
 
 
 class TrafficEnv(gymnasium.Env):

@@ -57,8 +57,8 @@ class Sumo:
     """SUMO on the shipped network. Its library has one simulation in a process."""
 
     def __init__(self, seed: int) -> None:
-        from models.simulation.environment import Environment
-        from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+        from lab.sim.environment import Environment
+        from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 
         self.seed = seed
         self.environment = Environment(shipped_scenario(shipped_demand(MORNING_RUSH_S, 3600)))

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from lab.evaluate.resco import RESULTS, result_file, scenario_of
+from lab.evaluate.resco_measures import Result
+from lab.evaluate.resco_published import MAPS
+from lab.sim.metrics import Metrics
+from lab.sim.scenario import InvalidScenarioError, Scenario
 from models.atomic_write import atomic_write
-from models.evaluation.resco import RESULTS, result_file, scenario_of
-from models.evaluation.resco_measures import Result
-from models.evaluation.resco_published import MAPS
 from models.networks.file import InvalidNetworkError
-from models.simulation.metrics import Metrics
-from models.simulation.scenario import InvalidScenarioError, Scenario
 
 CONTROLLER = "SB3 PPO"
 LOG = "log.csv"

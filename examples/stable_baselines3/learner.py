@@ -10,12 +10,12 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from examples.stable_baselines3.signals import SignalsVecEnv
+from lab.sim.controllers import run
+from lab.sim.metrics import Metrics
+from lab.sim.observation import Observation
+from lab.sim.scenario import Scenario
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
-from models.simulation.controllers import run
-from models.simulation.metrics import Metrics
-from models.simulation.observation import Observation
-from models.simulation.scenario import Scenario
 
 FIRST_SEED = 3_000_000  # of training; no evaluation comes near
 MODEL = "model.zip"

@@ -11,13 +11,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
+from lab.sim.environment import Environment
+from lab.sim.metrics import Metrics
+from lab.sim.observation import Observation
+from lab.sim.scenario import Scenario
 from models.networks.form import Lane
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
-from models.simulation.environment import Environment
-from models.simulation.metrics import Metrics
-from models.simulation.observation import Observation
-from models.simulation.scenario import Scenario
 
 WAITING_S, WORST = 224.0, 4.0  # RESCO's wait_norm
 

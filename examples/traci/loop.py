@@ -7,16 +7,16 @@ from pathlib import Path
 import httpx
 import libsumo as traci  # "import traci" has the same calls and runs SUMO in its own process
 
-from models.networks.shipped import NET_FILE, SHIPPED
-from models.simulation.observation import encode_observation
-from models.simulation.shipped import (
+from lab.sim.observation import encode_observation
+from lab.sim.shipped import (
     DECISION_S,
     MIN_GREEN_S,
     MORNING_RUSH_S,
     YELLOW_S,
     shipped_demand,
 )
-from models.simulation.signal import TimedSignal
+from lab.sim.signal import TimedSignal
+from models.networks.shipped import NET_FILE, SHIPPED
 
 RUN = {"X-Simulation-Run": "traci-example"}  # separate hidden states
 

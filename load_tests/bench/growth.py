@@ -31,6 +31,7 @@ from deployments.customers.records.service import document_of, random_number
 from deployments.store import Document, Store, open_store
 from deployments.store.interface import batches
 from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
+from lab.train.untrained import save_untrained
 from load_tests.bench.harness import (
     ONE,
     Benchmark,
@@ -49,7 +50,6 @@ from models.networks.file import network_as_json
 from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 from models.networks.network import Network, network_of
 from models.networks.shipped import JUNCTIONS
-from models.policy.untrained import save_untrained
 
 SIZES = {
     "states": [5, 50, 500, 5_000, 50_000, 100_000],

@@ -1,1 +1,1 @@
-"""The density forecast: its network, and the forecaster that serves it."""
+"""The density forecast: the forecaster that serves it."""

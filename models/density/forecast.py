@@ -1,6 +1,6 @@
 """The density forecast as it is served: NumPy, without PyTorch.
 
-A test keeps this equal to :mod:`models.density.network`.
+A test keeps this equal to :mod:`lab.train.forecasts.density_network`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The flow forecast: its network, its window, and the forecaster that serves it."""
+"""The flow forecast: its window, and the forecaster that serves it."""

@@ -1,1 +1,1 @@
-"""The recurrent policy: its network, the form of its file, and its step on the hot path."""
+"""The recurrent policy: the form of its file, and its step on the hot path."""

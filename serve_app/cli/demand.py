@@ -43,7 +43,7 @@ def _demand(options: argparse.Namespace) -> None:
         raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     require("libsumo", "SUMO")
     with naming_broken_files():
-        from models.sumo.demand import (
+        from lab.net.demand import (
             Demand,
             Entry,
             Exit,
@@ -52,7 +52,7 @@ def _demand(options: argparse.Namespace) -> None:
             Turn,
             read_table,
         )
-        from models.sumo.routing import Roads, make_routes
+        from lab.net.routing import Roads, make_routes
     if options.template:
         with as_command_error(InvalidDemandError):
             entries = Roads(options.net).entries

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from greenwave.client import Client, GreenwaveError
-from models.simulation.options import add_scenario, refuse_city_options
+from lab.sim.options import add_scenario, refuse_city_options
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.demo.connect import addresses_of, make_client, prepare
@@ -27,8 +27,8 @@ from serve_app.errors import CommandError, as_command_error
 from serve_app.processes.ports import add_port_base
 
 if TYPE_CHECKING:
-    from models.simulation.controllers import Control
-    from models.simulation.metrics import Metrics
+    from lab.sim.controllers import Control
+    from lab.sim.metrics import Metrics
     from serve_app.demo.stage import AfterStep, Stage
 
 _OF_SHIPPED = ("begin", "counts")
@@ -74,8 +74,8 @@ def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.direct and options.safety:
         command.error("--safety is of the gateway: leave --direct out")
     require("libsumo", "SUMO")
+    from lab.sim.scenario import InvalidScenarioError
     from models.networks.file import InvalidNetworkError
-    from models.simulation.scenario import InvalidScenarioError
     from serve_app.demo.stage import behind_safety_layer, stage_of
 
     with as_command_error(GreenwaveError, InvalidNetworkError, InvalidScenarioError):
@@ -138,7 +138,7 @@ def drive(
     Args:
         after_step: called after each step of the policy; None for its peer.
     """
-    from models.simulation.controllers import open_run
+    from lab.sim.controllers import open_run
 
     with open_run(stage.scenario, seed, control) as (environment, controller, observations):
         try:

@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
+from lab.sim.options import add_scenario, scenario_of
+from lab.sim.scenario import InvalidScenarioError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
-from models.simulation.options import add_scenario, scenario_of
-from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
@@ -57,9 +57,9 @@ def _evaluate(options: argparse.Namespace) -> None:
             raise CommandError(f"{folder} is a file. --{name} must name a folder.")
     require("libsumo", "SUMO")
     with naming_broken_files():
-        from models.evaluation.comparison import Comparison, compare
-        from models.evaluation.export import export
-        from models.evaluation.page import PAGE, write_page
+        from lab.evaluate.comparison import Comparison, compare
+        from lab.evaluate.export import export
+        from lab.evaluate.page import PAGE, write_page
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
         comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety)

@@ -34,7 +34,7 @@ def same_folder() -> str:
     return f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
 
 
-def require(module: str, name: str, extra: str = "sim") -> None:
+def require(module: str, name: str, extra: str = "lab") -> None:
     """Check that a library of an extra is installed.
 
     Raises:
@@ -43,5 +43,5 @@ def require(module: str, name: str, extra: str = "sim") -> None:
     if find_spec(module) is None:
         install = f"pip install 'greenwave[{extra}]'"
         if IS_CHECKOUT:
-            install = "make sim" if extra == "sim" else f".venv/bin/pip install -e '.[{extra}]'"
+            install = "make sim" if extra == "lab" else f".venv/bin/pip install -e '.[{extra}]'"
         raise CommandError(f"This command needs {name}. Install it with `{install}`.")

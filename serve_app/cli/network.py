@@ -53,7 +53,7 @@ def _ids(text: str) -> tuple[str, ...]:
 
 def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
-        from models.sumo.importing import import_network
+        from lab.net.importing import import_network
     with as_command_error(InvalidNetworkError):
         network, remarks = import_network(
             options.net, options.name, options.signals, options.program, options.pedestrian_calls
@@ -77,7 +77,7 @@ def _show(options: argparse.Namespace) -> None:
     if path.suffix not in PICTURES:
         raise CommandError(f"{path}: the name must end with one of {', '.join(PICTURES)}.")
     require("matplotlib", "Matplotlib")
-    from models.sumo.drawing import draw_network
+    from lab.net.drawing import draw_network
 
     drawn = draw_network(network, path, options.junctions)
     for junction in drawn:

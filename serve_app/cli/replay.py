@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
+from lab.sim.options import add_scenario, scenario_of
+from lab.sim.scenario import InvalidScenarioError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
-from models.simulation.options import add_scenario, scenario_of
-from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
@@ -39,9 +39,9 @@ def _replay(options: argparse.Namespace) -> None:
         )
     require("libsumo", "SUMO")
     with naming_broken_files():
-        from models.evaluation.checks import check_signals
-        from models.simulation.controllers import CONTROLS, policy_control
-        from models.simulation.replay import record, replay
+        from lab.evaluate.checks import check_signals
+        from lab.sim.controllers import CONTROLS, policy_control
+        from lab.sim.replay import record, replay
     if options.policy is None and options.controller not in CONTROLS:
         raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
     with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):

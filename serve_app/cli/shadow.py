@@ -17,19 +17,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
 from greenwave.client import Client, GreenwaveError
+from lab.shadow.event_files import write_events
+from lab.shadow.events import events_of
+from lab.shadow.findings import Findings, examine
+from lab.shadow.log import GAP_S, LogWriter, ShadowLogError, read_log
+from lab.shadow.records import RecordForm
+from lab.shadow.report import as_html, as_text, sections
+from lab.sim.options import add_rules, add_scenario, scenario_of, scenario_with
+from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError
 from models.networks.network import Network, read_network
-from models.shadow.event_files import write_events
-from models.shadow.events import events_of
-from models.shadow.findings import Findings, examine
-from models.shadow.log import GAP_S, LogWriter, ShadowLogError, read_log
-from models.shadow.records import RecordForm
-from models.shadow.report import as_html, as_text, sections
 from models.signals.safety import Limits
 from models.signals.states import MIN_GREEN_S
-from models.simulation.options import add_rules, add_scenario, scenario_of, scenario_with
-from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
 from serve_app.cli.arguments import add_action
 from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
@@ -41,7 +41,7 @@ from serve_app.settings import Settings
 from serve_app.shadow import Lines, Recorder, Run, ShadowError
 
 if TYPE_CHECKING:
-    from models.shadow.estimate import Saved
+    from lab.shadow.estimate import Saved
 
 MAX_BYTES = 4 * 2**30
 RUN_NAME_LENGTH = 50  # the number of a segment follows
@@ -223,9 +223,9 @@ def _report(options: argparse.Namespace) -> None:
 def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:
     require("libsumo", "SUMO")
     with naming_broken_files():
+        from lab.net.demand import InvalidDemandError
+        from lab.shadow.estimate import estimate_saved
         from models.policy.form import InvalidPolicyFileError
-        from models.shadow.estimate import estimate_saved
-        from models.sumo.demand import InvalidDemandError
     assert network.file is not None
     errors = InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError, InvalidDemandError
     with as_command_error(*errors), TemporaryDirectory(prefix="greenwave-") as folder:
@@ -252,9 +252,9 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
     check_demo(command, options)
     require("libsumo", "SUMO")
     with naming_broken_files():
-        from models.evaluation.checks import check_signals
-        from models.shadow.simulated import simulate
-        from models.simulation.controllers import CONTROLS
+        from lab.evaluate.checks import check_signals
+        from lab.shadow.simulated import simulate
+        from lab.sim.controllers import CONTROLS
     if options.controller not in CONTROLS:
         raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
     with as_command_error(InvalidNetworkError, InvalidScenarioError):

@@ -12,14 +12,14 @@ from greenwave.client import Client, GreenwaveError, Sample
 from models.networks.shipped import JUNCTIONS
 
 if TYPE_CHECKING:
-    from models.simulation.detectors import Minute
+    from lab.sim.detectors import Minute
 
 MINUTE_S = 60
 DAY_S = 24 * 3600
 
 
 class Watch(Protocol):
-    """Detectors on the approaches, as :class:`~models.simulation.detectors.Detectors`."""
+    """Detectors on the approaches, as :class:`~lab.sim.detectors.Detectors`."""
 
     def look(self) -> None: ...
 

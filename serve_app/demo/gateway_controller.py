@@ -8,13 +8,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from greenwave.client import Client, Decision, GreenwaveError, Shown
+from lab.sim.observation import Observation
 from models.networks.network import Junction, Network
-from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
 if TYPE_CHECKING:
-    from models.simulation.controllers import Controller
-    from models.simulation.environment import Environment
+    from lab.sim.controllers import Controller
+    from lab.sim.environment import Environment
 
 MAX_THREADS = 32
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Self
 
 from greenwave.client import Client, FailedPrediction, GreenwaveError, Prediction, Timeouts
 from greenwave.client.inputs import MAX_ITEMS
+from lab.sim.observation import Observation
 from models.networks.network import Junction, Network
-from models.simulation.observation import Observation
 from serve_app.demo.outages import OutageLog
 
 if TYPE_CHECKING:
-    from models.simulation.environment import Environment
+    from lab.sim.environment import Environment
 
 # longer than any healthy answer, shorter than a decision
 INFERENCE_TIMEOUTS = Timeouts(attempt_s=2.0, total_s=2.0)

@@ -15,7 +15,7 @@ from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import Outage
 
 if TYPE_CHECKING:
-    from models.simulation.metrics import Metrics
+    from lab.sim.metrics import Metrics
 
 MAX_QUEUES = 20  # lines of the table
 Remote = GatewayController | InferenceController

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from greenwave.client import Client
-from models.evaluation.checks import check_safety
-from models.networks.form import NetworkFile
-from models.networks.network import Network, network_of
-from models.networks.shipped import SHIPPED
-from models.simulation.controllers import Control, Controller, LongestQueue, observed_vehicles
-from models.simulation.daily_demand import DailyDemand
-from models.simulation.detectors import Detectors
-from models.simulation.fixed_time import FixedTime
-from models.simulation.observation import Observation
-from models.simulation.options import scenario_of
-from models.simulation.programs import Programs
-from models.simulation.scenario import Counts, Scenario
-from models.simulation.shipped import (
+from lab.evaluate.checks import check_safety
+from lab.sim.controllers import Control, Controller, LongestQueue, observed_vehicles
+from lab.sim.daily_demand import DailyDemand
+from lab.sim.detectors import Detectors
+from lab.sim.fixed_time import FixedTime
+from lab.sim.observation import Observation
+from lab.sim.options import scenario_of
+from lab.sim.programs import Programs
+from lab.sim.scenario import Counts, Scenario
+from lab.sim.shipped import (
     DECISION_S,
     MORNING_RUSH_S,
     shipped_demand,
     shipped_scenario,
 )
+from models.networks.form import NetworkFile
+from models.networks.network import Network, network_of
+from models.networks.shipped import SHIPPED
 from serve_app.demo.flow_forecasts import FlowForecasts
 
 SECONDS = 3600  # of the shipped network

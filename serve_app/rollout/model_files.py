@@ -69,7 +69,7 @@ def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
                 yield (
                     f"Application {name}: safety is true, but {policy} was not trained behind the"
                     f" safety layer: {record_of(policy).name} beside it does not record that. Name"
-                    f" {SHIPPED_SAFE_POLICY}, or the best.th of python -m models.training --safety,"
+                    f" {SHIPPED_SAFE_POLICY}, or the best.th of python -m lab.train --safety,"
                     f" as agent_path of {options.inference_app}, or set safety_policy: any."
                 )
 

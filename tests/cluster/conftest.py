@@ -15,11 +15,11 @@ import httpx
 import pytest
 import torch
 
+from lab.train.policy_network import RecurrentPolicy
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.system import System, application, make_instance, start_edge
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
-from models.policy.network import RecurrentPolicy
 from serve_app.processes.edge import Edge, EdgePorts
 
 Weights = dict[str, torch.Tensor]

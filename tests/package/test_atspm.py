@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from serve_app.cli.main import main
-from tests.unit.models.shadow.street import HARBOUR_FILE, cycles, loop
+from tests.unit.lab.shadow.street import HARBOUR_FILE, cycles, loop
 
 pytestmark = pytest.mark.timeout(600)
 

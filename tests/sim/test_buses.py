@@ -11,10 +11,10 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.simulation.controllers import CONTROLS, run
-from models.simulation.environment import Environment
-from models.simulation.scenario import InvalidScenarioError, Scenario
-from models.training.signals import Signals
+from lab.sim.controllers import CONTROLS, run
+from lab.sim.environment import Environment
+from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.train.signals import Signals
 from tests.sim.towns import Town
 
 WEIGHT = 20.0

@@ -14,13 +14,13 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.evaluation.comparison import OWN_CHANGES, Comparison
+from lab.evaluate.comparison import OWN_CHANGES, Comparison
+from lab.sim.controllers import CONTROLS, GUARDED, policy_control, run
+from lab.sim.environment import Environment
+from lab.sim.programs import Programs
+from lab.sim.scenario import RouteFiles
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
-from models.simulation.controllers import CONTROLS, GUARDED, policy_control, run
-from models.simulation.environment import Environment
-from models.simulation.programs import Programs
-from models.simulation.scenario import RouteFiles
 from serve_app.cli import main as cli
 from tests.cities import agent_for, save, small_city
 from tests.sim.towns import END_S, Town

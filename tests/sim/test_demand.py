@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.simulation.controllers import CONTROLS, run
-from models.simulation.scenario import RouteFiles, Scenario
-from models.sumo.importing import import_network
+from lab.net.importing import import_network
+from lab.sim.controllers import CONTROLS, run
+from lab.sim.scenario import RouteFiles, Scenario
 from serve_app.cli import main as cli
 from tests.made_nets import made_net
 

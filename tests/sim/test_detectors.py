@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import pytest
 
+from lab.net.net import load_net
+from lab.sim.controllers import open_run
+from lab.sim.detectors import Detectors
+from lab.sim.fixed_time import FixedTime
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
-from models.simulation.controllers import open_run
-from models.simulation.detectors import Detectors
-from models.simulation.fixed_time import FixedTime
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from models.sumo.net import load_net
 
 MINUTES = 10
 

@@ -8,15 +8,15 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.sim.controllers import Controller, PolicyController, run
+from lab.sim.diagnosed import Diagnosed
+from lab.sim.environment import Environment
+from lab.sim.scenario import Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from models.policy.step import PolicyStep
 from models.signals.diagnosis import FAULTS
-from models.simulation.controllers import Controller, PolicyController, run
-from models.simulation.diagnosed import Diagnosed
-from models.simulation.environment import Environment
-from models.simulation.scenario import Scenario
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 
 SEED, MINUTES = 77, 15
 

@@ -13,17 +13,17 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
+from lab.net.importing import import_network
+from lab.net.net import load_net
+from lab.sim.breakdown import Breakdown
+from lab.sim.controllers import CONTROLS, KeepPhase, RandomPhases, run
+from lab.sim.environment import Environment
+from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.signals.safety import Limits
 from models.signals.signal import read_signals
 from models.signals.states import MIN_GREEN_S, YELLOW_S
-from models.simulation.breakdown import Breakdown
-from models.simulation.controllers import CONTROLS, KeepPhase, RandomPhases, run
-from models.simulation.environment import Environment
-from models.simulation.scenario import InvalidScenarioError, RouteFiles, Scenario
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from models.sumo.importing import import_network
-from models.sumo.net import load_net
 from tests.sim.shown_signals import record_signals
 from tests.unit.models.signals.oracle import Bounds, judge
 

@@ -14,14 +14,14 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from gymnasium.wrappers import TimeLimit
 
 from examples.epymarl import gymma
+from lab.sim.environment import Environment
+from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.train.mappo.traffic import TRAINING_SEED
+from lab.train.signals import Signals
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.network import network_of
 from models.networks.shipped import NET_FILE
 from models.policy.inputs import InputLayout
-from models.simulation.environment import Environment
-from models.simulation.scenario import InvalidScenarioError, Scenario
-from models.training.mappo.traffic import TRAINING_SEED
-from models.training.signals import Signals
 from tests.sim.test_environment import BEGIN_S, WAYS, scenario_with
 
 KEY = "examples.epymarl.gymma:city-v0"

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.simulation.controllers import CONTROLS
+from lab.sim.controllers import CONTROLS
 from serve_app.cli import main as cli
 from tests.made_nets import made_net
 

@@ -10,13 +10,13 @@ import libsumo
 import numpy as np
 import pytest
 
+from lab.sim.controllers import CONTROLS, run
+from lab.sim.environment import Environment
+from lab.sim.layouts import FILE, LAYOUTS, with_detectors
+from lab.sim.loops import Loops
+from lab.sim.scenario import Scenario
+from lab.sim.signal import Signal
 from models.networks.form import NetworkFile
-from models.simulation.controllers import CONTROLS, run
-from models.simulation.environment import Environment
-from models.simulation.layouts import FILE, LAYOUTS, with_detectors
-from models.simulation.loops import Loops
-from models.simulation.scenario import Scenario
-from models.simulation.signal import Signal
 from tests.sim.towns import Town
 
 PHASE_DECISIONS = 4
@@ -62,7 +62,7 @@ class Watched(Loops):
 
 def drive(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Watched:
     """Simulate the scenario with phases that alternate; return what its loops saw."""
-    monkeypatch.setattr("models.simulation.environment.Loops", Watched)
+    monkeypatch.setattr("lab.sim.environment.Loops", Watched)
     with Environment(scenario) as environment:
         environment.reset(1)
         for decision in range(scenario.n_decisions):

@@ -12,12 +12,12 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 import sumo
 
+from lab.net.importing import import_network
+from lab.net.net import read_sumo_net
 from models.networks.form import JunctionEntry
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
-from models.sumo.importing import import_network
-from models.sumo.net import read_sumo_net
 
 
 def made(folder: Path, *options: str) -> Path:

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.sim.controllers import CONTROLS, RandomPhases, open_run, policy_control, run
+from lab.sim.environment import Environment
+from lab.train.signals import Signals, state_dim
 from models.networks.file import read_network_file
 from models.networks.network import LONGEST_CALL_S, network_of
 from models.signals.safety import Limits
 from models.signals.signal import read_signals
-from models.simulation.controllers import CONTROLS, RandomPhases, open_run, policy_control, run
-from models.simulation.environment import Environment
-from models.training.signals import Signals, state_dim
 from tests.sim.walked_town import END_S, walked_scenario
 from tests.unit.models.signals.oracle import Bounds, judge
 
@@ -97,7 +97,7 @@ def test_behind_the_safety_layer_sumo_shows_every_walk_whole_and_in_time(tmp_pat
 
 def test_a_policy_that_observes_calls_is_trained_and_begins_as_greedy_for_pedestrians(tmp_path):
     scenario = walked_scenario(tmp_path)
-    command = [sys.executable, "-m", "models.training", f"--network={tmp_path / 'town.json'}"]
+    command = [sys.executable, "-m", "lab.train", f"--network={tmp_path / 'town.json'}"]
     files = f"--net={scenario.net}", f"--routes={scenario.demand.files[0]}", f"--end={END_S}"
     size = "--iterations=1", "--episodes=2", "--validation-seeds=1", f"--output={tmp_path / 'run'}"
     done = subprocess.run([*command, *files, *size], capture_output=True, text=True)

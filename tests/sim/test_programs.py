@@ -11,8 +11,8 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
-from models.simulation.controllers import CONTROLS, open_run, run
-from models.simulation.programs import own_programs
+from lab.sim.controllers import CONTROLS, open_run, run
+from lab.sim.programs import own_programs
 from tests.sim.towns import Town
 
 

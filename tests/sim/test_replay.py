@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.sim.controllers import CONTROLS, Control, policy_control, run
+from lab.sim.replay import record, replay
+from lab.train.untrained import save_untrained
 from models.networks.network import network_of
-from models.policy.untrained import save_untrained
-from models.simulation.controllers import CONTROLS, Control, policy_control, run
-from models.simulation.replay import record, replay
 from serve_app.cli import main as cli
 from tests.sim.towns import END_S, Town
 

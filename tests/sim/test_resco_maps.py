@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.evaluation.resco import scenario_of
-from models.evaluation.resco_measures import RescoQueue
-from models.simulation.controllers import CONTROLS, run
+from lab.evaluate.resco import scenario_of
+from lab.evaluate.resco_measures import RescoQueue
+from lab.sim.controllers import CONTROLS, run
 
 FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[2].parent / "shared/resco"))
 

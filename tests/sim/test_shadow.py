@@ -11,18 +11,18 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.shadow.estimate import edge_counts, estimate_saved, stretches
+from lab.shadow.events import events_of
+from lab.shadow.findings import Findings, Span, examine
+from lab.shadow.lamps import Stages, phase_of
+from lab.shadow.log import Entry, Segment
+from lab.shadow.records import Record
+from lab.shadow.simulated import simulate
+from lab.sim.controllers import CONTROLS
+from lab.sim.scenario import InvalidScenarioError
+from lab.train.untrained import save_untrained
 from models.networks.network import network_of
-from models.policy.untrained import save_untrained
-from models.shadow.estimate import edge_counts, estimate_saved, stretches
-from models.shadow.events import events_of
-from models.shadow.findings import Findings, Span, examine
-from models.shadow.lamps import Stages, phase_of
-from models.shadow.log import Entry, Segment
-from models.shadow.records import Record
-from models.shadow.simulated import simulate
 from models.signals.safety import Limits
-from models.simulation.controllers import CONTROLS
-from models.simulation.scenario import InvalidScenarioError
 from serve_app.cli import main as cli
 from tests.sim.towns import TRIPS, Town
 

@@ -14,19 +14,19 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import sumo
 
-from models.evaluation.persons import HOURS, WALKED, cross, evaluate, longest_reds
+from lab.evaluate.persons import HOURS, WALKED, cross, evaluate, longest_reds
+from lab.sim import crossings
+from lab.sim.controllers import policy_control, run
+from lab.sim.daily_demand import HOUR_S
+from lab.sim.environment import Change
+from lab.sim.fixed_time import FixedTime
+from lab.sim.shipped import shipped_demand, shipped_scenario
 from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
 from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY
 from models.policy.training_record import read_record
 from models.signals.safety import Limits, read_layers
-from models.simulation import crossings
-from models.simulation.controllers import policy_control, run
-from models.simulation.daily_demand import HOUR_S
-from models.simulation.environment import Change
-from models.simulation.fixed_time import FixedTime
-from models.simulation.shipped import shipped_demand, shipped_scenario
 
 
 def test_netconvert_builds_the_net_of_the_plain_xml(tmp_path):

@@ -14,10 +14,10 @@ import libsumo
 
 from examples.stable_baselines3.learner import MODEL, drive, hours_of, read_model, train
 from examples.stable_baselines3.signals import SignalsVecEnv
+from lab.sim.environment import Environment
+from lab.sim.metrics import Metrics
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
-from models.simulation.environment import Environment
-from models.simulation.metrics import Metrics
 from tests.sim.towns import Town
 
 

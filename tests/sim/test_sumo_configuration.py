@@ -13,10 +13,10 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 import sumo
 
-from models.simulation.controllers import CONTROLS, run
-from models.simulation.metrics import read_trip_metrics
-from models.simulation.scenario import RouteFiles, Scenario, read_sumocfg
-from models.sumo.importing import import_network
+from lab.net.importing import import_network
+from lab.sim.controllers import CONTROLS, run
+from lab.sim.metrics import read_trip_metrics
+from lab.sim.scenario import RouteFiles, Scenario, read_sumocfg
 from serve_app.cli import main as cli
 from tests.made_nets import made_net
 

@@ -18,32 +18,32 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.networks.file import network_as_json, read_network_file
-from models.networks.form import JunctionEntry, NetworkFile
-from models.networks.network import network_of
-from models.networks.shipped import NET_FILE, SHIPPED
-from models.policy.form import PolicyForm
-from models.policy.network import RecurrentPolicy, read_state_dict
-from models.policy.step import PolicyStep
-from models.policy.training_record import TrainingRecord, read_record
-from models.simulation.controllers import (
+from lab.net.importing import import_network
+from lab.sim.controllers import (
     CONTROLS,
     LongestQueue,
     PolicyController,
     policy_control,
     run,
 )
-from models.simulation.daily_demand import HOUR_S
-from models.simulation.metrics import Metrics
-from models.simulation.observation import encode_observation
-from models.simulation.scenario import InvalidScenarioError, Scenario
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from models.sumo.importing import import_network
-from models.training.__main__ import write_start
-from models.training.delays import Delays, agents_of_edges
-from models.training.greedy import fits
-from models.training.imitation.planner import Planner
-from models.training.signals import Reward, Signals, state_dim
+from lab.sim.daily_demand import HOUR_S
+from lab.sim.metrics import Metrics
+from lab.sim.observation import encode_observation
+from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from lab.train.__main__ import write_start
+from lab.train.delays import Delays, agents_of_edges
+from lab.train.greedy import fits
+from lab.train.imitation.planner import Planner
+from lab.train.policy_network import RecurrentPolicy, read_state_dict
+from lab.train.signals import Reward, Signals, state_dim
+from models.networks.file import network_as_json, read_network_file
+from models.networks.form import JunctionEntry, NetworkFile
+from models.networks.network import network_of
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.policy.form import PolicyForm
+from models.policy.step import PolicyStep
+from models.policy.training_record import TrainingRecord, read_record
 from tests.cities import agent_for, save, small_city
 from tests.documentation import ROOT
 from tests.sim.test_environment import MILL, STATION, scenario_with
@@ -68,7 +68,7 @@ def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def train(folder: Path, scenario: Scenario, *options: str) -> subprocess.CompletedProcess[str]:
     network = folder / "town.json"
     network.write_text(network_as_json(scenario.network))
-    command = [sys.executable, "-m", "models.training", f"--network={network}"]
+    command = [sys.executable, "-m", "lab.train", f"--network={network}"]
     files = [f"--net={scenario.net}", f"--routes={scenario.demand.files[0]}", f"--output={folder}"]
     times = ["--begin=3600", "--end=4200"]
     size = ["--episodes=2", "--validate-every=2"]
@@ -351,7 +351,7 @@ SMALL = (
 
 
 def command(folder: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "models.training", "--output", str(folder), *SMALL, *options]
+    return [sys.executable, "-m", "lab.train", "--output", str(folder), *SMALL, *options]
 
 
 def read_curve(folder: Path) -> list[dict[str, str]]:

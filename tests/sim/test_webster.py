@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from models.simulation.controllers import CONTROLS, run
-from models.simulation.programs import Programs, count_flows
-from models.simulation.scenario import RouteFiles, Scenario
-from models.sumo.importing import import_network
+from lab.net.importing import import_network
+from lab.sim.controllers import CONTROLS, run
+from lab.sim.programs import Programs, count_flows
+from lab.sim.scenario import RouteFiles, Scenario
 from tests.made_nets import GRID, made_net
 
 VEHICLES, SECONDS = 1500, 300

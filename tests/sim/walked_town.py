@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lab.net.importing import import_network
+from lab.sim.scenario import RouteFiles, Scenario
 from models.networks.file import network_as_json
-from models.simulation.scenario import RouteFiles, Scenario
-from models.sumo.importing import import_network
 from tests.made_nets import SIGNALS, made_net
 
 END_S = 300

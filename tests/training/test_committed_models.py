@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.density.forecast import DensityForecaster
-from models.flow.forecast import FlowForecaster
-from models.training.forecasts import train_density, train_flow
-from models.training.forecasts.dataset import (
+from lab.train.forecasts import train_density, train_flow
+from lab.train.forecasts.dataset import (
     HOUR_SLOTS,
     Calendar,
     density_windows,
     flow_windows,
     split_days,
 )
-from models.training.forecasts.flow_results import curves_of, reliability
-from models.training.forecasts.report import Comparison, describe_data
+from lab.train.forecasts.flow_results import curves_of, reliability
+from lab.train.forecasts.report import Comparison, describe_data
+from models.density.forecast import DensityForecaster
+from models.flow.forecast import FlowForecaster
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from lab.sim.observation import encode_observation
+from lab.train.greedy import make_greedy
+from lab.train.mappo.networks import initialise
+from lab.train.policy_network import RecurrentPolicy
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.inputs import InputLayout
-from models.policy.network import RecurrentPolicy
 from models.policy.step import PolicyStep
-from models.simulation.observation import encode_observation
-from models.training.greedy import make_greedy
-from models.training.mappo.networks import initialise
 
 CAPACITIES = 1.6, 30.0, 20.0
 STATES = "grG", "Grr", "rGr"  # by phase, of the short lane, the long one and a third

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from lab.train.forecasts import train_density, train_flow
+from lab.train.forecasts.dataset import Split
+from lab.train.forecasts.fit import FitSettings, fit
 from models.artifacts import card_path
 from models.density.forecast import DensityForecaster
 from models.flow.forecast import FlowForecaster
-from models.training.forecasts import train_density, train_flow
-from models.training.forecasts.dataset import Split
-from models.training.forecasts.fit import FitSettings, fit
 from tests.calendars import wave_calendar
 
 CALENDAR = wave_calendar(5)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
+from lab.train.forecasts.density_network import DensityNetwork
+from lab.train.forecasts.flow_network import FlowNetwork
 from models.artifacts import Card, ColumnScale, write_artifact
 from models.density.forecast import DensityConfig
-from models.density.network import DensityNetwork
 from models.flow.forecast import Calibration, FlowConfig
-from models.flow.network import FlowNetwork
 from models.flow.window import FEATURES
 from models.networks.shipped import JUNCTIONS
 

@@ -65,7 +65,7 @@ def test_every_package_is_installed_by_its_hash():
     assert {"--no-deps", "--no-build-isolation"} < set(own.split())
 
 
-@pytest.mark.parametrize("extra", ["", "sim", "load", "dev"])
+@pytest.mark.parametrize("extra", ["", "lab", "load", "dev"])
 def test_every_requirement_but_pytorch_is_locked_with_hashes(extra):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     requirements = list(project["project"]["dependencies"])

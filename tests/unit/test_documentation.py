@@ -13,7 +13,7 @@ import pytest
 
 from tests.documentation import EXAMPLES, PAGES, ROOT, anchors, commands, links, read
 
-FOLDERS = "configs|deployments|docs|greenwave|load_tests|models|serve_app|tests|tools"
+FOLDERS = "configs|deployments|docs|greenwave|lab|load_tests|models|serve_app|tests|tools"
 PATH = re.compile(rf"(?<![\w/.~-])(?:{FOLDERS})/[\w*./-]*[\w*]")
 # greenwave.db and greenwave.service are files of a running system
 MODULE = re.compile(rf"(?<![\w/.-])(?!greenwave\.(?!client))(?:{FOLDERS})(?:\.\w+)+")
@@ -125,7 +125,7 @@ def test_make_knows_every_command_of_the_page(page):
 
 
 def test_every_module_that_make_runs_can_be_run():
-    modules = re.findall(r"-m ((?:load_tests|models|serve_app)[\w.]*)\s", read("Makefile"))
+    modules = re.findall(r"-m ((?:lab|load_tests|models|serve_app)[\w.]*)\s", read("Makefile"))
     assert len(modules) > 5
     for module in modules:
         found = find_spec(module)

@@ -30,7 +30,7 @@ from deployments.ray_private.serve import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("models", "deployments", "serve_app", "tools", "load_tests")
+PACKAGES = ("models", "lab", "deployments", "serve_app", "tools", "load_tests")
 
 
 def imports_of(path: Path) -> Iterator[str]:

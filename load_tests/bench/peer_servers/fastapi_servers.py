@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from deployments.store import Document, DuplicateDocument, open_store
+from lab.train.forecasts.density_network import DensityNetwork
+from lab.train.forecasts.flow_network import FlowNetwork
 from load_tests.bench.peer_servers import Prediction, PredictionRequest
 from load_tests.bench.peer_servers.policy import numpy_step, torch_rows, torch_step
 from models.artifacts import Card, Tensors, read_artifact
 from models.density.forecast import DensityConfig, DensityForecaster, shapes_of
-from models.density.network import DensityNetwork
 from models.flow.forecast import FlowConfig, FlowForecaster
-from models.flow.network import FlowNetwork
 from models.flow.window import make_window
 from models.networks.shipped import JUNCTIONS, MAX_OBS
 from serve_app.settings import Settings

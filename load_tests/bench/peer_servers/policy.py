@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from lab.train.policy_network import RecurrentPolicy, mask_logits, read_state_dict
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY, PolicyForm
 from models.policy.inputs import InputLayout
-from models.policy.network import RecurrentPolicy, mask_logits, read_state_dict
 from models.policy.step import PolicyStep
 
 encode = InputLayout(SHIPPED).encode

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from examples.gymnasium_env.env import TrafficEnv
+from lab.sim.controllers import policy_control
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import policy_control
 from tests.cluster.examples.conftest import RunExample
 
 STEPS, SEED = 24, 5

@@ -13,8 +13,8 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 import matplotlib
 import matplotlib.pyplot as plt
 
+from lab.sim.controllers import policy_control, run
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import policy_control, run
 from tests.documentation import read
 
 

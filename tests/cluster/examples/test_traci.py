@@ -10,9 +10,9 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import libsumo
 
+from lab.sim.controllers import open_run, policy_control
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import open_run, policy_control
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from tests.cluster.examples.conftest import RunExample
 
 MINUTES, SEED = 6, 3

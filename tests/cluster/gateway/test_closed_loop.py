@@ -11,12 +11,12 @@ from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Client
 from greenwave.client.core.login import Login
+from lab.net.importing import import_network
+from lab.sim.observation import Observation
+from lab.sim.scenario import RouteFiles, Scenario
+from lab.sim.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand
 from load_tests.harness.system import System, application
 from models.networks.shipped import NET_FILE
-from models.simulation.observation import Observation
-from models.simulation.scenario import RouteFiles, Scenario
-from models.simulation.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand
-from models.sumo.importing import import_network
 from serve_app.cli import demo
 from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController

@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from greenwave.client import Client
+from lab.sim.controllers import Control, policy_control, run
+from lab.sim.environment import Observations
+from lab.sim.metrics import Metrics
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from load_tests.harness.system import System, application
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
-from models.simulation.controllers import Control, policy_control, run
-from models.simulation.environment import Observations
-from models.simulation.metrics import Metrics
-from models.simulation.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 

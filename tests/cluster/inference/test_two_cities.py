@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
+from lab.train.untrained import save_untrained
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System
 from models.networks.network import read_network
@@ -19,7 +20,6 @@ from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
-from models.policy.untrained import save_untrained
 from serve_app.errors import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
 

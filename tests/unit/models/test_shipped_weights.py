@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.sim.controllers import PolicyController
+from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.file import read_weights
 from models.policy.form import SHIPPED_POLICY
 from models.policy.step import PolicyStep
-from models.simulation.controllers import PolicyController
-from models.simulation.observation import Observation
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests/data/observations.npz"

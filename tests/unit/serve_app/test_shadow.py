@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from greenwave.client import Decision, RefusedError, Shown, UnavailableError
-from models.shadow.log import Entry, LogWriter, Segment, ShadowLogError, read_log
-from models.shadow.records import Malformed, Record
+from lab.shadow.log import Entry, LogWriter, Segment, ShadowLogError, read_log
+from lab.shadow.records import Malformed, Record
 from serve_app.shadow import MAX_SENTENCES, Recorded, Recorder, ShadowError
-from tests.unit.models.shadow.street import HARBOUR, PIER, QUAY, START_S, decision, lamps
+from tests.unit.lab.shadow.street import HARBOUR, PIER, QUAY, START_S, decision, lamps
 
 PLENTY = 10**7
 

@@ -32,7 +32,17 @@ def test_help_tells_what_a_call_takes_and_returns() -> None:
 
 
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:
-    heavy = {"deployments", "fastapi", "httpx", "models", "numpy", "ray", "serve_app", "starlette"}
+    heavy = {
+        "deployments",
+        "fastapi",
+        "httpx",
+        "lab",
+        "models",
+        "numpy",
+        "ray",
+        "serve_app",
+        "starlette",
+    }
     listed = (
         "from greenwave.client import Client; import sys;"
         "from greenwave.client.calls.inference import InferenceCalls;"

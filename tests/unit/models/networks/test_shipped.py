@@ -6,9 +6,9 @@ from itertools import combinations
 
 import pytest
 
+from lab.net.importing import import_network
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.signals.monitor import make_monitors
-from models.sumo.importing import import_network
 
 
 def test_the_junctions_are_those_of_the_contract_in_its_order():

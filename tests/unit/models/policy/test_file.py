@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lab.train.policy_network import RecurrentPolicy
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
 from models.policy.form import InvalidPolicyFileError, PolicyForm
-from models.policy.network import RecurrentPolicy
 from tests.reference import random_state_dict
 
 

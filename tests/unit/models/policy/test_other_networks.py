@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lab.train.policy_network import RecurrentPolicy, mask_logits
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
 from models.policy.form import InvalidPolicyFileError, PolicyForm
 from models.policy.inputs import MAX_ONE_HOT, InputLayout
-from models.policy.network import RecurrentPolicy, mask_logits
 from models.policy.step import PolicyStep
 from tests.cities import Agent, agent_for, city_of_size, save, small_city
 

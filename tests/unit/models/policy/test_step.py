@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from lab.train.policy_network import RecurrentPolicy, mask_logits
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.inputs import InputLayout
-from models.policy.network import RecurrentPolicy, mask_logits
 from models.policy.step import PolicyStep
 from tests.reference import Doubles, ReferencePolicy, random_state_dict
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lab.net.importing import import_network
 from models.networks.network import Network, network_of
-from models.sumo.importing import import_network
 from tests.made_nets import SIGNALS, made_net
 
 WALKED = "--sidewalks.guess", "--crossings.guess", "--no-turnarounds", SIGNALS

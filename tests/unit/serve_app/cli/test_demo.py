@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from greenwave.client import Addresses
-from models.simulation.options import clock_time
+from lab.sim.options import clock_time
 from serve_app.cli import demo
 from serve_app.cli.main import main
 from serve_app.errors import CommandError

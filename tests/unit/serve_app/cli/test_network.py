@@ -5,7 +5,7 @@ import pytest
 from models.networks.file import read_network_file
 from models.networks.shipped import NET_FILE
 from serve_app.cli.main import main
-from tests.unit.models.sumo.sumo_nets import LINKS, NODE, ROADS, lane, link, program, write_net
+from tests.unit.lab.net.sumo_nets import LINKS, NODE, ROADS, lane, link, program, write_net
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.shadow.records import Record
 from models.networks.file import network_as_json
 from models.networks.shipped import NET_FILE, SHIPPED
-from models.shadow.records import Record
 from tests.support.local_server import Answer, Request, json_answer, serving
-from tests.unit.models.shadow.street import (
+from tests.unit.lab.shadow.street import (
     HARBOUR_FILE,
     PIER,
     START_S,

@@ -15,9 +15,9 @@ import pytest
 from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
 from greenwave.client.core.call import NoReply, Reply, Send
+from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.safety import Shown
-from models.simulation.observation import Observation
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
 from tests.unit.greenwave.client.play import REFUSED, answer, granted

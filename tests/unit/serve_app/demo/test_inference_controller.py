@@ -10,8 +10,8 @@ import pytest
 
 from greenwave.client import Client, GreenwaveError, Retries
 from greenwave.client.core.call import NoReply, Reply, Send
+from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.simulation.observation import Observation
 from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
 from tests.unit.greenwave.client import play

@@ -1,6 +1,6 @@
 """The demo compares like with like, and reports when the policy was away."""
 
-from models.simulation.metrics import Metrics
+from lab.sim.metrics import Metrics
 from serve_app.demo.outages import Outage
 from serve_app.demo.report import MAX_QUEUES, comparison_rows, outage_line
 

@@ -38,7 +38,7 @@ def config_of(file: Path | None, **args: Any) -> Config:
 def test_safety_with_a_policy_that_was_not_trained_for_it_is_refused(file):
     (fault,) = find_file_faults(config_of(file, safety=True))
     assert f"{file} was not trained behind the safety layer" in fault
-    assert "best.th of python -m models.training --safety" in fault
+    assert "best.th of python -m lab.train --safety" in fault
     assert "safety_policy: any" in fault
 
 

@@ -1,0 +1,1 @@
+"""The laboratory: SUMO's networks, simulation, evaluation and training; not for serving."""

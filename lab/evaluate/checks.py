@@ -1,0 +1,82 @@
+"""What is looked at before anything is simulated: whether net, routes and policy fit together."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sumo
+
+from lab.net.net import load_net
+from lab.sim.environment import layers_of, sumo_command
+from lab.sim.layouts import known_lane
+from lab.sim.scenario import InvalidScenarioError, Scenario
+from models.networks.network import network_of
+from models.policy.step import PolicyStep
+
+
+def check_signals(scenario: Scenario) -> None:
+    """Compare the net with what the network file says of its signals and their lanes.
+
+    Raises:
+        InvalidNetworkError: the net cannot be read.
+        InvalidScenarioError: a signal or a lane is missing, or a signal is another.
+    """
+    read = load_net(scenario.net, scenario.program)
+    programs, name, net = read.programs, scenario.network.name, scenario.net.name
+    for junction in scenario.network.junctions:
+        if not programs.get(junction.id):
+            raise InvalidScenarioError(f"{net} has no signal {junction.id}, which {name} has.")
+        states = programs[junction.id][-1].states
+        if not states or not all(states):
+            raise InvalidScenarioError(
+                f"{net}: the program of signal {junction.id} has phases without states."
+            )
+        letters, expected = len(states[0]), len(junction.phases[0].state or "")
+        if letters != expected:
+            raise InvalidScenarioError(
+                f"{net}: signal {junction.id} has {letters} links, in {name} it has {expected}."
+            )
+        for lane in junction.lanes:
+            for each in (lane.id, *(behind.lane for behind in lane.behind or ())):
+                known_lane(read, each)
+
+
+def check_safety(scenario: Scenario) -> None:
+    """Make the safety layers of the signals.
+
+    Raises:
+        InvalidScenarioError: the network file lacks what they need, or a phase cannot be served in
+            time.
+    """
+    try:
+        layers_of(scenario)
+    except ValueError as error:
+        raise InvalidScenarioError(f"The safety layer cannot be used: {error}.") from None
+
+
+def check_policy(scenario: Scenario, policy: Path) -> None:
+    """Read a policy as the service would.
+
+    Raises:
+        InvalidPolicyFileError: it is not a policy, or one of another city; both shapes are named.
+    """
+    PolicyStep.load(policy, network_of(scenario.network))
+
+
+def check_routes(scenario: Scenario) -> None:
+    """Let SUMO drive all vehicles once; it looks at the routes of each when it departs.
+
+    Raises:
+        InvalidScenarioError: such as for a route that leaves the network.
+    """
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        command = sumo_command(scenario, 0, Path(folder))
+        command[0] = str(Path(sumo.SUMO_HOME, "bin", "sumo"))
+        ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode:
+        reason = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
+        raise InvalidScenarioError(
+            f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
+        )

@@ -1,0 +1,227 @@
+"""The controllers of a comparison that have equal terms, and the page's tables of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from lab.evaluate.chart import bars
+from lab.evaluate.city_map import level_of
+from lab.evaluate.comparison import CityRun
+from lab.evaluate.figures import (
+    EMISSIONS,
+    INCIDENTS,
+    MEASURES,
+    WAITING,
+    WALKS,
+    Figures,
+    Measure,
+    delay_of,
+    queue_at,
+    stops_of,
+)
+from lab.evaluate.summary import DELAY, listed, summary_of, warnings_of
+
+MOST_APPROACHES = 40
+
+
+class Cell(NamedTuple):
+    """A cell of a table.
+
+    Attributes:
+        best: whether it is marked as the best of its kind.
+        share: of the largest value beside it, drawn as a bar; None for no bar.
+    """
+
+    text: str
+    best: bool = False
+    share: float | None = None
+
+
+class Table(NamedTuple):
+    """Rows of cells, the first of which names the row."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The controllers that are compared on equal terms.
+
+    Attributes:
+        name: of the terms, for people.
+        places: by road, its name and direction in words.
+    """
+
+    name: str
+    figures: Figures
+    places: dict[str, str]
+
+    @cached_property
+    def summary(self) -> list[str]:
+        return list(summary_of(self.figures, self.places))
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        return list(warnings_of(self.figures))
+
+    @property
+    def best(self) -> str:
+        return self.figures.ranking(DELAY)[0]
+
+    @property
+    def chart(self) -> Markup:
+        figures = self.figures
+        return Markup(
+            bars(
+                "Delay by controller",
+                {each: figures.mean(each, DELAY) for each in figures.ranking(DELAY)},
+                {each: list(figures.values(each, DELAY)) for each in figures.controllers},
+            )
+        )
+
+    @property
+    def measures(self) -> Table:
+        measures = {f"{name}, s": measure for name, measure in MEASURES.items()}
+        table = self._table({**measures, "stops": stops_of})
+        counted = [
+            [
+                Cell(f"{self.figures.mean(each, measure).mean:.0f}")
+                for measure in (lambda run: run.arrived, lambda run: run.demanded)
+            ]
+            for each in self.figures.controllers
+        ]
+        rows = [[*row, *more] for row, more in zip(table.rows, counted, strict=True)]
+        return Table([*table.heads, "arrived", "demanded"], rows)
+
+    @property
+    def waiting(self) -> Table:
+        """How waiting is distributed, with the worst approach of each controller."""
+        table = self._table({f"{name}, s": measure for name, measure in WAITING.items()}, digits=0)
+        rows = []
+        for name, row in zip(self.figures.controllers, table.rows, strict=True):
+            worst = next(iter(self.figures.approaches(name).items()), None)
+            said = f"{self.places[worst[0]]}: {worst[1].wait_s:.0f} s" if worst else ""
+            rows.append([*row, Cell(said)])
+        return Table([*table.heads, "worst approach and its mean wait"], rows)
+
+    @property
+    def emissions(self) -> Table | None:
+        if not any(
+            self.figures.values(each, EMISSIONS["fuel, kg"]).any()
+            for each in self.figures.controllers
+        ):
+            return None
+        return self._table(EMISSIONS)
+
+    @property
+    def sureness(self) -> Table | None:
+        """Differences from the best controller; None for a single seed."""
+        best, *others = self.figures.ranking(DELAY)
+        if len(self.figures.seeds) < 2:
+            return None
+        rows = []
+        for each in others:
+            beyond = self.figures.beyond(each, best, DELAY)
+            seeds = f"{beyond.worse} of {len(self.figures.seeds)}"
+            verdict = "clear" if beyond.is_clear else "not clear"
+            rows.append([Cell(text) for text in (each, beyond.estimate.text(), seeds, verdict)])
+        heads = [
+            "controller",
+            f"delay beyond {best}, s",
+            "seeds with more delay",
+            "the difference is",
+        ]
+        return Table(heads, rows)
+
+    @property
+    def approaches(self) -> Table:
+        """The approaches under the best controller, the worst first."""
+        rows = [
+            [
+                Cell(self.places[road]),
+                Cell(f"{each.vehicles:.0f}"),
+                Cell(f"{each.queue:.1f}"),
+                Cell(f"{each.longest_queue:.0f}"),
+                *(Cell(f"{s:.0f}") for s in (each.wait_s, each.wait_95_s, each.longest_wait_s)),
+                Cell(level_of(each.wait_s)),
+            ]
+            for road, each in list(self.figures.approaches(self.best).items())[:MOST_APPROACHES]
+        ]
+        heads = ["approach", "vehicles", "mean queue", "longest queue", "mean wait, s"]
+        return Table([*heads, "95th percentile, s", "longest wait, s", "level"], rows)
+
+    @property
+    def winners(self) -> str:
+        firsts = [self.figures.ranking(queue_at(each))[0] for each in self.figures.junctions]
+        counts = Counter(firsts).most_common()
+        winners = listed([f"{name} at {n}" for name, n in counts])
+        return f"Of {len(firsts)} signals, the fewest vehicles stand under {winners}."
+
+    @property
+    def queues(self) -> Table:
+        rows = []
+        for junction in self.figures.junctions:
+            measure: Measure = queue_at(junction)
+            means = {each: self.figures.mean(each, measure) for each in self.figures.controllers}
+            largest = max(each.mean for each in means.values()) or 1
+            equals = self.figures.equals(measure)
+            cells = [
+                Cell(mean.text(), each in equals, mean.mean / largest)
+                for each, mean in means.items()
+            ]
+            rows.append([Cell(junction), *cells])
+        return Table(["signal", *self.figures.controllers], rows)
+
+    @property
+    def pedestrians(self) -> Table | None:
+        """Delay of pedestrians; None if the traffic has only vehicles."""
+        if not any(
+            self.figures.values(each, lambda run: run.walks).any()
+            for each in self.figures.controllers
+        ):
+            return None
+        return self._table({f"{name}, s": measure for name, measure in WALKS.items()})
+
+    @property
+    def incidents(self) -> Table | None:
+        measures = INCIDENTS.values()
+        if not any(
+            self.figures.values(each, one).any()
+            for each in self.figures.controllers
+            for one in measures
+        ):
+            return None
+        return self._table(INCIDENTS, marked=False)
+
+    def classes(self, run: CityRun) -> Table | None:
+        """Delay by class of vehicles; None if there is one."""
+        if len(run.classes) < 2:
+            return None
+        names = {
+            f"{name} ({number}), s": delay_of(name) for name, (number, _) in run.classes.items()
+        }
+        return self._table(names)
+
+    def _table(
+        self, measures: Mapping[str, Measure], digits: int = 1, marked: bool = True
+    ) -> Table:
+        """Return the mean of each measure for each controller, the best ones marked."""
+        best = {name: self.figures.equals(one) if marked else [] for name, one in measures.items()}
+        rows = [
+            [
+                Cell(each),
+                *(
+                    Cell(self.figures.mean(each, measure).text(digits), each in best[name])
+                    for name, measure in measures.items()
+                ),
+            ]
+            for each in self.figures.controllers
+        ]
+        return Table(["controller", *measures], rows)

@@ -1,0 +1,167 @@
+"""Intergreen times: from the end of one movement's green to the beginning of another's.
+
+Source: RiLSA (Richtlinien für Lichtsignalanlagen, FGSV, 2015), section 2.5: the last vehicle
+crosses the stop line within the yellow, and has to have left the place where the ways meet before
+the first one of the other movement can reach it. Pedestrians who begin to cross at the end of their
+green have to reach the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.net.net import SumoLink, SumoNet
+from models.networks.form import Point
+from models.signals.signal import Matrix
+from models.signals.states import YELLOW_S
+
+LONGEST_S = 60  # that a network file allows
+CROSSES_LATE_S = {False: 3.0, True: 2.0}  # straight on, turning: last crossing after the green
+CLEARS_AT = {False: 10.0, True: 7.0}  # m/s
+ENTERS_AT = 40 / 3.6  # m/s, without having stopped
+VEHICLE_M = 6.0  # that has to be out of the way with its end
+WALKS_AT = 1.2  # m/s, of pedestrians who clear a crossing
+CLOSE_M = 2.5  # ways that come closer meet: the width of a vehicle and some air
+BESIDE_M = 1.25  # half of that, between a vehicle's way and the edge of a crossing
+STEP_M = 0.25
+
+
+@dataclass(frozen=True)
+class Way:
+    """A signalised link across a junction, from its stop line to the lane that it leads to.
+
+    Attributes:
+        index: of the link in the signal's states.
+        lane: that it comes from.
+        edge: that it leads to.
+        turns: whether it is driven slowly: to the left, to the right, back.
+        shape: in metres; the first point is at the stop line.
+        crossing_m: width of a pedestrian crossing, None for vehicles.
+    """
+
+    index: int
+    lane: str
+    edge: str
+    turns: bool
+    shape: tuple[Point, ...]
+    crossing_m: float | None = None
+
+
+def intergreen_of(
+    net: SumoNet,
+    signal: str,
+    links: Sequence[SumoLink],
+    size: int,
+    remark: Callable[[str, str], None],
+) -> Matrix | None:
+    """Return seconds from the end of green at a letter (row) to the beginning at another (column).
+
+    Return None, with a remark, if ways have no shape, or if ways are so long that a network file
+    cannot hold the times.
+    """
+    ways = [
+        Way(
+            link.index,
+            link.lane,
+            link.to_edge,
+            link.turn != "s",
+            net.way(link),
+            net.lanes[link.to].width_m if link.walked and link.to in net.lanes else None,
+        )
+        for link in links
+    ]
+    if not all(way.shape for way in ways):
+        remark("no shapes", f"{signal}: no intergreen times, as its ways have no shapes.")
+        return None
+    times = _times(_at_origin(ways))
+    matrix: list[list[int | None]] = [[None] * size for _ in range(size)]
+    for row, ending in zip(times, ways, strict=True):
+        for time_s, beginning in zip(row, ways, strict=True):
+            known = matrix[ending.index][beginning.index]
+            if time_s is not None and ending.index != beginning.index:
+                matrix[ending.index][beginning.index] = max(time_s, known or 0)
+    if any(cell is not None and cell > LONGEST_S for row in matrix for cell in row):
+        remark("too long", f"{signal}: no intergreen times, as some exceed {LONGEST_S} s.")
+        return None
+    return tuple(map(tuple, matrix))
+
+
+def _at_origin(ways: Sequence[Way]) -> tuple[Way, ...]:
+    """Move a junction to the origin and number its lanes, so that equal junctions are equal keys.
+
+    The junctions of a planned city or a grid are then computed once.
+    """
+    x, y = ways[0].shape[0]
+    lanes: dict[str, str] = {}
+    edges: dict[str, str] = {}
+    return tuple(
+        Way(
+            way.index,
+            lanes.setdefault(way.lane, f"{len(lanes)}"),
+            edges.setdefault(way.edge, f"{len(edges)}"),
+            way.turns,
+            tuple((round(px - x, 2), round(py - y, 2)) for px, py in way.shape),
+            way.crossing_m,
+        )
+        for way in ways
+    )
+
+
+@lru_cache(maxsize=1024)
+def _times(ways: tuple[Way, ...]) -> Matrix:
+    return intergreen_matrix(ways)
+
+
+def intergreen_matrix(ways: Sequence[Way]) -> Matrix:
+    """Return seconds from the end of a way's green (row) to the beginning of another's (column).
+
+    None where the two do not meet.
+    """
+    sampled = [_sample(way.shape) for way in ways]
+    return tuple(
+        tuple(
+            _intergreen_s(ending, beginning, sampled[i], sampled[j])
+            for j, beginning in enumerate(ways)
+        )
+        for i, ending in enumerate(ways)
+    )
+
+
+def _intergreen_s(
+    ending: Way, beginning: Way, clears: NDArray[np.float64], enters: NDArray[np.float64]
+) -> int | None:
+    """Return whole seconds, never less than the yellow."""
+    walked = [way.crossing_m for way in (ending, beginning) if way.crossing_m is not None]
+    if ending.lane == beginning.lane or len(walked) == 2:  # one behind the other; people only
+        return None
+    apart_m = np.hypot(*(clears[:, None] - enters[None]).transpose(2, 0, 1))
+    left, reached = np.nonzero(apart_m < (walked[0] / 2 + BESIDE_M if walked else CLOSE_M))
+    if ending.edge == beginning.edge:  # they merge, be it on neighbouring lanes
+        left, reached = np.append(left, len(clears) - 1), np.append(reached, len(enters) - 1)
+    if not len(left):
+        return None
+    if ending.crossing_m is not None:
+        to_the_other_side_s = (len(clears) - 1) * STEP_M / WALKS_AT
+        return max(YELLOW_S, ceil(to_the_other_side_s - float(reached.min()) * STEP_M / ENTERS_AT))
+    clears_s = (left * STEP_M + VEHICLE_M) / CLEARS_AT[ending.turns]
+    if beginning.crossing_m is not None:  # the next pedestrian may step off the kerb anywhere
+        return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + float(clears_s.max())))
+    enters_s = reached * STEP_M / ENTERS_AT
+    longest_s = float((clears_s - enters_s).max())  # of all places where they meet
+    return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + longest_s))
+
+
+def _sample(shape: Sequence[Point]) -> NDArray[np.float64]:
+    """Return (n, 2) points along a line, at most ``STEP_M`` apart, from end to end."""
+    points = [np.array(shape[:1])]
+    for start, end in pairwise(np.array(shape)):
+        steps = ceil(np.hypot(*(end - start)) / STEP_M)
+        points.append(start + (end - start) * np.arange(1, steps + 1)[:, None] / max(1, steps))
+    return np.concatenate(points)

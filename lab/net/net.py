@@ -1,0 +1,301 @@
+"""A SUMO network: its lanes, signals and connections, read in one pass without SUMO."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import xml.etree.ElementTree as ET
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import IO
+
+from lab.net.nema import in_steps
+from lab.net.program import Program, joined
+from models.networks.file import InvalidNetworkError
+from models.networks.form import VEHICLE_SPACE_M, Point
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class SumoLane:
+    """A lane between junctions, or inside one; points in metres in the direction of travel."""
+
+    id: str
+    edge: str
+    length_m: float
+    shape: tuple[Point, ...]
+    speed_limit: float = 13.89  # m/s
+    width_m: float = 3.2
+
+    @property
+    def capacity(self) -> float:
+        """Vehicles that can queue on it."""
+        return self.length_m / VEHICLE_SPACE_M
+
+
+@dataclass(frozen=True)
+class SumoLink:
+    """A connection that a signal controls.
+
+    Attributes:
+        index: its place in the signal's states.
+        lane, to: ids of lanes.
+        to_edge: the edge that it leads to.
+        turn: s, l, r, t, L or R.
+        via: the first lane inside the junction, None for a net without inner lanes.
+        walked: whether it is a pedestrian crossing.
+    """
+
+    index: int
+    lane: str
+    to: str
+    to_edge: str
+    turn: str
+    via: str | None
+    walked: bool
+
+
+@dataclass
+class SumoNet:
+    """Lanes by id, and by signal its links and programs, in the order of the file.
+
+    Attributes:
+        edges: the nodes where each edge begins and ends; without edges inside junctions.
+        streets: by edge, the name of its street, where the net has it.
+        onwards: by inner lane, the inner lane that follows.
+        places: of junctions.
+        crossings: edges that people walk over.
+        behind: by lane, the lanes that lead to it without a signal.
+        ahead: by lane, the lanes that it leads to. Neither has turnarounds.
+        foes: pairs of inner lanes whose vehicles can meet.
+    """
+
+    lanes: dict[str, SumoLane] = field(default_factory=dict)
+    edges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    streets: dict[str, str] = field(default_factory=dict)
+    links: dict[str, list[SumoLink]] = field(default_factory=lambda: defaultdict(list))
+    programs: dict[str, list[Program]] = field(default_factory=lambda: defaultdict(list))
+    onwards: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Point] = field(default_factory=dict)
+    crossings: set[str] = field(default_factory=set)
+    behind: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    ahead: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    foes: set[tuple[str, str]] = field(default_factory=set)
+
+    def way(self, link: SumoLink) -> tuple[Point, ...]:
+        """Return the points of a link across its junction, none where the net does not say."""
+        lanes = (self.lanes[inner].shape for inner in self.inner_lanes(link))
+        return tuple(point for shape in lanes for point in shape)
+
+    def inner_lanes(self, link: SumoLink) -> Iterator[str]:
+        """Yield the lanes of a link inside its junction."""
+        inner = link.to if link.walked else link.via
+        while inner in self.lanes:
+            yield inner
+            inner = self.onwards.get(inner) if not link.walked else None
+
+    @cached_property
+    def edge_lanes(self) -> dict[str, list[SumoLane]]:
+        """The lanes of each edge between junctions, from the kerb."""
+        lanes: dict[str, list[SumoLane]] = {edge: [] for edge in self.edges}
+        for lane in self.lanes.values():
+            if lane.edge in lanes:
+                lanes[lane.edge].append(lane)
+        return lanes
+
+    @cached_property
+    def successors(self) -> dict[str, list[str]]:
+        """The edges that follow each edge, without turnarounds."""
+        following: dict[str, dict[str, None]] = {edge: {} for edge in self.edges}
+        for lane, ahead in self.ahead.items():
+            for to in sorted(ahead & self.lanes.keys()):
+                following[self.lanes[lane].edge][self.lanes[to].edge] = None
+        return {edge: list(known) for edge, known in following.items()}
+
+    @property
+    def entries(self) -> list[str]:
+        """Edges that lead into the network from its boundary."""
+        followed = {edge for edges in self.successors.values() for edge in edges}
+        return [edge for edge in self.edges if edge not in followed]
+
+    @property
+    def exits(self) -> list[str]:
+        """Edges that lead out of the network."""
+        return [edge for edge in self.edges if not self.successors[edge]]
+
+    def route(self, start: str, end: str) -> tuple[str, ...]:
+        """Return the route with the fewest edges, both ends included; empty without one."""
+        previous: dict[str, str] = {start: ""}
+        queue = deque([start])
+        while queue:
+            edge = queue.popleft()
+            if edge == end:
+                route = [edge]
+                while route[0] != start:
+                    route.insert(0, previous[route[0]])
+                return tuple(route)
+            for following in self.successors[edge]:
+                if following not in previous:
+                    previous[following] = edge
+                    queue.append(following)
+        return ()
+
+
+def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
+    """Read a ``.net.xml`` or ``.net.xml.gz``.
+
+    Raises:
+        InvalidNetworkError: it cannot be read or is not a SUMO network; one sentence.
+    """
+    net = SumoNet()
+    try:
+        with _opened(Path(path)) as file:
+            for element in _elements(file):
+                _READERS.get(element.tag, _ignore)(net, element)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidNetworkError(f"{path}: cannot be read: {reason}") from error
+    except (ET.ParseError, EOFError, zlib.error, KeyError, ValueError) as error:
+        raise InvalidNetworkError(f"{path} is not a SUMO network: {_reason(error)}") from error
+    return net
+
+
+@lru_cache(maxsize=4)
+def load_net(path: Path, program: str | None = None) -> SumoNet:
+    """Read a network once per process, with NEMA programs in steps; it must not be changed.
+
+    Args:
+        program: id of the programs that are the last ones of their signals, and so those that
+            count; each signal's last one in the file by default.
+    """
+    net = read_sumo_net(path)
+    for programs in net.programs.values():
+        programs[:] = sorted(map(in_steps, programs), key=lambda each: each.id == program)
+    return net
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        if packed:
+            with gzip.open(file) as content:
+                yield content
+        else:
+            yield file
+
+
+def _elements(file: IO[bytes] | gzip.GzipFile) -> Iterator[ET.Element]:
+    """Yield the net's own elements, complete, and drop each: memory does not grow with the file."""
+    depth, root = 0, None
+    for event, element in ET.iterparse(file, ("start", "end")):
+        if event == "start":
+            depth += 1
+            if root is None:
+                root = element
+                if element.tag != "net":
+                    raise ValueError(f"it begins with <{element.tag}>, not with <net>")
+        else:
+            depth -= 1
+            if depth == 1:
+                yield element
+                root.clear()  # type: ignore[union-attr]
+
+
+def _read_edge(net: SumoNet, edge: ET.Element) -> None:
+    name = edge.attrib["id"]
+    if edge.get("function") == "crossing":
+        net.crossings.add(name)
+    if edge.get("function") is None:
+        net.edges[name] = edge.get("from", ""), edge.get("to", "")
+        if street := edge.get("name"):
+            net.streets[name] = street
+    for lane in edge.iterfind("lane"):
+        known = SumoLane(
+            lane.attrib["id"],
+            name,
+            float(lane.attrib["length"]),
+            _points(lane.get("shape", "")),
+            float(lane.get("speed", SumoLane.speed_limit)),
+            float(lane.get("width", SumoLane.width_m)),
+        )
+        net.lanes[known.id] = known
+
+
+def _read_junction(net: SumoNet, node: ET.Element) -> None:
+    net.places[node.attrib["id"]] = float(node.get("x", 0)), float(node.get("y", 0))
+    inner = node.get("intLanes", "").split()
+    for request in node.iterfind("request"):
+        index, foes = int(request.attrib["index"]), reversed(request.get("foes", ""))
+        for other, is_foe in enumerate(foes):  # netconvert writes the first foe last
+            if is_foe == "1" and max(index, other) < len(inner):
+                net.foes.add((inner[index], inner[other]))
+
+
+def _read_connection(net: SumoNet, element: ET.Element) -> None:
+    link = element.attrib
+    lane, via = f"{link['from']}_{link.get('fromLane', 0)}", link.get("via")
+    if link["from"].startswith(":") and via is not None:
+        net.onwards[lane] = via
+    to = link["to"]
+    to_lane = f"{to}_{link.get('toLane', 0)}"
+    turn = link.get("dir", "s").replace("T", "t")  # back, in a net that drives on the left
+    # the rails of a level crossing have the signal of its road, but no letter
+    is_controlled = "tl" in link and int(link["linkIndex"]) >= 0
+    if not link["from"].startswith(":") and turn != "t":
+        net.ahead[lane].add(to_lane)
+        if not is_controlled:
+            net.behind[to_lane].add(lane)
+    if is_controlled:
+        walked = to in net.crossings
+        known = SumoLink(
+            int(link["linkIndex"]),
+            lane,
+            to_lane,
+            to,
+            turn,
+            via,
+            walked,
+        )
+        net.links[link["tl"]].append(known)
+
+
+def _read_program(net: SumoNet, logic: ET.Element) -> None:
+    program = Program(
+        logic.get("programID", "0"),
+        logic.get("type", "static"),
+        logic.get("offset", "0"),
+        tuple(joined(dict(phase.attrib) for phase in logic.iterfind("phase"))),
+        {each.get("key", ""): each.get("value", "") for each in logic.iterfind("param")},
+    )
+    net.programs[logic.attrib["id"]].append(program)
+
+
+def _ignore(net: SumoNet, element: ET.Element) -> None:
+    pass
+
+
+_READERS = {
+    "edge": _read_edge,
+    "junction": _read_junction,
+    "connection": _read_connection,
+    "tlLogic": _read_program,
+}
+
+
+def _points(text: str) -> tuple[Point, ...]:
+    pairs = (point.split(",") for point in text.split())
+    return tuple((float(x), float(y)) for x, y, *_ in pairs)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"an element has no {error.args[0]!r}"
+    return str(error)

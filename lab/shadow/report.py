@@ -1,0 +1,223 @@
+"""The report of a shadow run, as text or as a page of HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from lab.shadow.findings import POLICY, Findings
+from lab.shadow.log import in_words
+from models.networks.network import Network
+
+if TYPE_CHECKING:
+    from lab.shadow.estimate import Saved
+
+_Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # head and rows
+_STYLE = (
+    ":root{color-scheme:light dark}body{margin:0 auto;max-width:60rem;padding:1rem;"
+    "font:16px/1.5 system-ui,sans-serif}table{border-collapse:collapse}"
+    "th,td{padding:.2rem .7rem;border-bottom:1px solid;text-align:left}"
+)
+
+
+class Section(NamedTuple):
+    """A part of the report: sentences, and a table if it has rows."""
+
+    title: str
+    sentences: Sequence[str]
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+
+def sections(findings: Findings, network: Network, saved: Saved | None) -> list[Section]:
+    """Return the parts of the report.
+
+    Args:
+        saved: the estimate of the delay; None where it was not asked for.
+    """
+    return [
+        Section("Log", list(_log(findings)), *_spans(findings)),
+        Section("Agreement", list(_agreement(findings)), *_junctions(findings, network)),
+        Section("Choices by phase", [_CHOICES], *_confusion(findings)),
+        Section("Safety layer", list(_safety(findings)), *_refusals(findings)),
+        Section("Detectors", list(_detectors(findings)), *_faults(findings)),
+        Section("Delay saved (estimate)", list(_delay(saved))),
+    ]
+
+
+_CHOICES = (
+    "Decisions at which the controller could change: the phase that it showed at the next decision,"
+    " and the one that the policy recommended."
+)
+
+
+def _log(found: Findings) -> Iterator[str]:
+    if found.is_blind:
+        yield (
+            "All detectors of all junctions have failed, at most decisions: the figures below do"
+            " not show how the policy performs with working detectors."
+        )
+    total, answered = found.decisions.total(), found.decisions[POLICY]
+    yield f"{total} decisions, {answered} with a recommendation."
+    for reason, number in sorted(found.decisions.items()):
+        if reason != POLICY:
+            yield f"{number} decisions without one: {reason}."
+
+
+def _spans(found: Findings) -> _Table:
+    rows = [
+        [
+            str(span.segment.segment),
+            span.segment.reason,
+            in_words(span.begin_s) if span.records else "",
+            in_words(span.end_s) if span.records else "",
+            str(span.records),
+        ]
+        for span in found.spans
+    ]
+    return ("segment", "begins with", "first record", "last record", "records"), rows
+
+
+def _agreement(found: Findings) -> Iterator[str]:
+    total = found.choices.total()
+    if not total:
+        yield "No recommendation was made at which the controller could change its phase."
+        return
+    agreed = sum(number for each, number in found.choices.items() if each.did == each.recommended)
+    yield (
+        f"The controller did what the policy recommended at {_share(agreed, total)} of the"
+        f" {total} decisions at which it could change."
+    )
+
+
+def _junctions(found: Findings, network: Network) -> _Table:
+    totals: Counter[str] = Counter()
+    agreed: Counter[str] = Counter()
+    for each, number in found.choices.items():
+        totals[each.junction] += number
+        agreed[each.junction] += number * (each.did == each.recommended)
+    rows = [
+        [name, str(totals[name]), _share(agreed[name], totals[name])]
+        for name in network.ids
+        if totals[name]
+    ]
+    return ("junction", "decisions", "agreement"), rows
+
+
+def _confusion(found: Findings) -> _Table:
+    rows = [
+        [each.junction, str(each.did), str(each.recommended), str(number)]
+        for each, number in sorted(found.choices.items())
+    ]
+    return ("junction", "controller", "policy", "decisions"), rows
+
+
+def _safety(found: Findings) -> Iterator[str]:
+    if found.not_judged:
+        yield f"The safety layer was not asked: {found.not_judged}."
+        return
+    refused = found.refusals.total()
+    yield (
+        f"The safety layer would have refused {refused} of {found.judged} recommendations"
+        f" ({_share(refused, found.judged)}), with what the junctions showed under the controller."
+    )
+
+
+def _refusals(found: Findings) -> _Table:
+    rows = [
+        [each.junction, each.rule, str(number)] for each, number in sorted(found.refusals.items())
+    ]
+    return ("junction", "rule", "refused"), rows
+
+
+def _detectors(found: Findings) -> Iterator[str]:
+    if found.not_diagnosed:
+        yield f"The detectors were not diagnosed: {found.not_diagnosed}."
+        return
+    for name, number in sorted(found.blind.items()):
+        if number:
+            yield (
+                f"All detectors of {name} had failed at {number} of its"
+                f" {found.readings[name]} decisions: recommendations there use no reading."
+            )
+    if not found.faults:
+        yield "No detector has failed."
+
+
+def _faults(found: Findings) -> _Table:
+    rows = [
+        [
+            each.junction,
+            each.lane,
+            each.fault,
+            _share(number, found.readings[each.junction]),
+            in_words(found.first[each]),
+        ]
+        for each, number in sorted(found.faults.items())
+    ]
+    return ("junction", "lane", "fault", "of the decisions", "first"), rows
+
+
+def _delay(saved: Saved | None) -> Iterator[str]:
+    if saved is None:
+        yield "Not asked for: add --net, the SUMO network, and --policy, the policy's file."
+        return
+    yield (
+        f"About {saved.saved} s per vehicle less with the policy ({saved.policy} s) than with the"
+        f" net's programs ({saved.programs} s): mean and 95 % interval of {saved.seeds} simulations"
+        " of each."
+    )
+    yield (
+        f"Simulated is {in_words(saved.begin_s)} to {in_words(saved.end_s)} with {saved.vehicles}"
+        f" vehicles (mean of the seeds), sampled to meet {saved.counted} counted ones;"
+        f" {saved.fits} of {saved.of} counts of all seeds have a GEH below 5."
+    )
+    yield (
+        "The controller is taken to follow the net's programs. Where vehicles queue over the loops,"
+        " counts are below the demand, and so is the estimate."
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def as_text(report: Sequence[Section]) -> str:
+    return "\n".join(_text_of(each) for each in report)
+
+
+def _text_of(section: Section) -> str:
+    lines = [section.title, "=" * len(section.title), *section.sentences]
+    if section.rows:
+        table = [section.head, *section.rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines.append("")
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in table
+        ]
+    return "\n".join([*lines, ""])
+
+
+def as_html(report: Sequence[Section], title: str) -> str:
+    """Return one page that needs no other file or host."""
+    body = "".join(map(_html_of, report))
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{body}</html>\n"
+    )
+
+
+def _html_of(section: Section) -> str:
+    sentences = "".join(f"<p>{escape(each)}</p>" for each in section.sentences)
+    table = ""
+    if section.rows:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in section.head)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+            for row in section.rows
+        )
+        table = f"<table><tr>{head}</tr>{rows}</table>"
+    return f"<h2>{escape(section.title)}</h2>{sentences}{table}"

@@ -1,0 +1,135 @@
+"""Records of a simulated street, to try a shadow run, its report and event logs without one."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.sax.saxutils import quoteattr
+
+from lab.net.net import load_net
+from lab.shadow.lamps import Stages
+from lab.shadow.records import Record
+from lab.sim.controllers import Control, run
+from lab.sim.environment import Observations
+from lab.sim.scenario import Scenario
+
+SETBACK_M = 50.0  # from the stop line to a lane's loop, or half of a shorter lane
+_STATES, _LOOPS = "states.xml", "loops.xml"
+
+
+def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
+    """Return the records of a run, by time; SUMO's clock counts the seconds since 1970.
+
+    Raises:
+        InvalidScenarioError: SUMO cannot drive the scenario.
+    """
+    observed: list[Observations] = []
+    with TemporaryDirectory(prefix="greenwave-") as temporary:
+        folder = Path(temporary)
+        elements = (*scenario.elements, *_outputs(scenario, folder))
+        watched = replace(scenario, elements=elements)
+        run(watched, seed, control, lambda observations, actions: observed.append(observations))
+        states = list(_states(folder / _STATES))
+        loops = sorted(_actuations(scenario, folder / _LOOPS), key=attrgetter("time"))
+    decisions = _decisions(scenario, observed, states)
+    return list(merge(states, loops, decisions, key=attrgetter("time")))
+
+
+def _outputs(scenario: Scenario, folder: Path) -> Iterator[str]:
+    lanes = load_net(scenario.net, scenario.program).lanes
+    states, loops = (quoteattr(str(folder / name)) for name in (_STATES, _LOOPS))
+    for junction in scenario.network.junctions:
+        source = quoteattr(junction.id)
+        yield f'<timedEvent type="SaveTLSSwitchStates" source={source} dest={states}/>'
+        for lane in junction.lanes:
+            position_m = -min(SETBACK_M, lanes[lane.id].length_m / 2)
+            name = quoteattr(lane.id)
+            yield (
+                f"<instantInductionLoop id={name} lane={name} pos={quoteattr(f'{position_m}')}"
+                f" file={loops}/>"
+            )
+
+
+def _states(path: Path) -> Iterator[Record]:
+    before: dict[str, str] = {}
+    for _, element in ET.iterparse(path):
+        if element.tag == "tlsState":
+            junction, state = element.attrib["id"], element.attrib["state"]
+            if before.get(junction) != state:
+                before[junction] = state
+                yield Record(time=float(element.attrib["time"]), junction=junction, state=state)
+        element.clear()
+
+
+def _actuations(scenario: Scenario, path: Path) -> Iterator[Record]:
+    junctions = {lane.id: each.id for each in scenario.network.junctions for lane in each.lanes}
+    for _, element in ET.iterparse(path):
+        if element.tag == "instantOut" and element.attrib["state"] != "stay":
+            lane = element.attrib["id"]
+            yield Record(
+                time=float(element.attrib["time"]),
+                junction=junctions[lane],
+                lane=lane,
+                occupied=element.attrib["state"] == "enter",
+            )
+        element.clear()
+
+
+def _decisions(
+    scenario: Scenario, observed: list[Observations], states: list[Record]
+) -> Iterator[Record]:
+    """Yield the decisions; phase and minimum green are those that the states show.
+
+    The environment knows neither where SUMO runs the programs.
+    """
+    lamps = {each.id: _Shown(Stages(each), []) for each in scenario.network.junctions}
+    for state in states:
+        lamps[state.junction].add(state)
+    for number, observations in enumerate(observed):
+        time_s = float(scenario.begin_s + number * scenario.decision_s)
+        yield from _decided(scenario, time_s, observations, lamps)
+
+
+def _decided(
+    scenario: Scenario, time_s: float, observations: Observations, lamps: Mapping[str, _Shown]
+) -> Iterator[Record]:
+    for junction in scenario.network.junctions:
+        phase, green_s = lamps[junction.id].at(time_s)
+        n_phases = len(junction.phases)
+        one_hot = [float(each == phase) for each in range(n_phases)]
+        may_change = float(green_s >= max(scenario.min_green_s, 1))
+        queues = (round(float(value), 4) for value in observations[junction.id][n_phases + 1 :])
+        observation = (*one_hot, may_change, *queues)
+        yield Record(time=time_s, junction=junction.id, observation=observation)
+
+
+class _Shown:
+    """The phases that one junction has shown.
+
+    Args:
+        changes: time and phase of each state, None during a change; in their order.
+    """
+
+    def __init__(self, stages: Stages, changes: list[tuple[float, int | None]]) -> None:
+        self._stages, self._changes, self._at = stages, changes, 0
+
+    def add(self, record: Record) -> None:
+        self._changes.append((record.time, self._stages.shown(record.state or "")))
+
+    def at(self, time_s: float) -> tuple[int, float]:
+        """Return the phase that is green or about to be, and for how long; times ascend."""
+        changes = self._changes
+        while self._at + 1 < len(changes) and changes[self._at + 1][0] <= time_s:
+            self._at += 1
+        if not changes:
+            return 0, 0.0
+        since_s, phase = changes[self._at]
+        if phase is not None and since_s <= time_s:
+            return phase, time_s - since_s
+        coming = (later for _, later in changes[self._at :] if later is not None)
+        return next(coming, 0), -1.0

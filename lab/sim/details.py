@@ -1,0 +1,232 @@
+"""What a planner asks beyond means: the longest waits, stops, emissions, approaches and demand.
+
+SUMO writes trips with emissions (HBEFA, by each vehicle's emission class), and the moment at which
+a vehicle leaves each road of its route.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lab.net.net import SumoNet
+from models.networks.form import Lane, NetworkFile, road_of
+
+SLOTS_S = (60, 300, 900, 1800, 3600)
+MOST_SLOTS = 24
+OPTIONS = (
+    *("--device.emissions.probability=1", "--vehroute-output.exit-times"),
+    "--vehroute-output.intended-depart",
+)
+
+Pending = Sequence[tuple[str, float]]  # where a vehicle waits to enter, and for how long
+
+
+class Approach(NamedTuple):
+    """A road to a signal.
+
+    Attributes:
+        vehicles: that drove on it, or waited to enter the network there.
+        queue, longest_queue: standing vehicles, as mean and largest number at a decision.
+        wait_s, wait_95_s, longest_wait_s: mean, 95th percentile and maximum of what vehicles took
+            until the next road, beyond driving freely; a wait to enter the network counts.
+    """
+
+    vehicles: float
+    queue: float
+    longest_queue: float
+    wait_s: float
+    wait_95_s: float
+    longest_wait_s: float
+
+
+@dataclass(frozen=True)
+class Details:
+    """Further results of one simulation.
+
+    Attributes:
+        waiting_95_s, longest_waiting_s: of the vehicles' waiting, see :class:`.Metrics`.
+        stops: per vehicle.
+        co2_kg, nox_g, fuel_kg: of all vehicles together.
+        driven_km: by all vehicles together.
+        departures: vehicles that wanted to depart, by slots of :func:`slot_of`.
+        approaches: by road.
+    """
+
+    waiting_95_s: float
+    longest_waiting_s: float
+    stops: float
+    co2_kg: float
+    nox_g: float
+    fuel_kg: float
+    driven_km: float
+    departures: tuple[int, ...]
+    approaches: Mapping[str, Approach]
+
+
+def slot_of(begin_s: int, end_s: int) -> int:
+    """Return the seconds of a slot of time, of which there are MOST_SLOTS at most."""
+    fitting = (each for each in SLOTS_S if end_s - begin_s <= MOST_SLOTS * each)
+    return next(fitting, -((begin_s - end_s) // MOST_SLOTS))
+
+
+class Queues:
+    """Counts the standing vehicles on the roads to each signal, at each decision."""
+
+    def __init__(self, network: NetworkFile) -> None:
+        self._lanes = {each.id: _by_road(each.lanes) for each in network.junctions}
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._longest: defaultdict[str, float] = defaultdict(float)
+        self._n_counted = 0
+
+    def count(self, standing: Callable[[str], float]) -> None:
+        """Count once.
+
+        Args:
+            standing: vehicles on a lane.
+        """
+        self._n_counted += 1
+        for roads in self._lanes.values():
+            for road, lanes in roads.items():
+                vehicles = sum(lane.count(standing) for lane in lanes)
+                self._sums[road] += vehicles
+                self._longest[road] = max(self._longest[road], vehicles)
+
+    @property
+    def of_junctions(self) -> dict[str, float]:
+        """By junction, the mean number on its incoming lanes."""
+        return {name: sum(map(self.mean, roads)) for name, roads in self._lanes.items()}
+
+    def mean(self, road: str) -> float:
+        return self._sums[road] / max(1, self._n_counted)
+
+    def longest(self, road: str) -> float:
+        return self._longest[road]
+
+
+def _by_road(lanes: Sequence[Lane]) -> dict[str, list[Lane]]:
+    roads: defaultdict[str, list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        roads[road_of(lane.id)].append(lane)
+    return roads
+
+
+def roads_behind(network: NetworkFile) -> dict[str, set[str]]:
+    """Return by approach the roads on which its vehicles wait: itself, and those behind it."""
+    roads: defaultdict[str, set[str]] = defaultdict(set)
+    for lane in (lane for each in network.junctions for lane in each.lanes):
+        behind = {road_of(each.lane) for each in lane.behind or ()}
+        roads[road_of(lane.id)] |= {road_of(lane.id), *behind}
+    return roads
+
+
+def read_details(
+    trips: Path,
+    routes: Path,
+    pending: Pending,
+    net: SumoNet,
+    network: NetworkFile,
+    queues: Queues,
+    period_s: tuple[int, int],
+) -> Details:
+    """Sum up SUMO's files of trips and routes, written with their unfinished vehicles.
+
+    Args:
+        period_s: begin and end of the simulation.
+    """
+    begin_s, end_s = period_s
+    rows = np.array(list(_trips(trips, end_s))).reshape(-1, 7)
+    waits = _waits(routes, pending, net, roads_behind(network), end_s)
+    waiting, planned = rows[:, 0], rows[:, 1]
+    slot_s = slot_of(begin_s, end_s)
+    slots = np.arange(begin_s, end_s + slot_s, slot_s)
+    n = max(1, len(rows))
+    co2_kg, nox_kg, fuel_kg = rows[:, 3:6].sum(axis=0) / 1e6  # SUMO writes mg
+    return Details(
+        waiting_95_s=float(np.percentile(waiting, 95)) if len(rows) else 0.0,
+        longest_waiting_s=float(waiting.max(initial=0)),
+        stops=float(rows[:, 2].sum() / n),
+        co2_kg=float(co2_kg),
+        nox_g=float(1000 * nox_kg),
+        fuel_kg=float(fuel_kg),
+        driven_km=float(rows[:, 6].sum() / 1000),
+        departures=tuple(map(int, np.histogram(planned, slots)[0])),
+        approaches={
+            road: Approach(
+                len(seconds),
+                queues.mean(road),
+                queues.longest(road),
+                *(
+                    (float(np.mean(seconds)), float(np.percentile(seconds, 95)))
+                    if seconds
+                    else (0.0, 0.0)
+                ),
+                max(seconds, default=0.0),
+            )
+            for road, seconds in waits.items()
+        },
+    )
+
+
+def _trips(path: Path, end_s: int) -> Iterator[tuple[float, ...]]:
+    """Yield waiting, planned departure, stops, CO2, NOx, fuel, and metres of each vehicle."""
+    for _, trip in ET.iterparse(path):
+        if trip.tag != "tripinfo":
+            continue
+        departed_s, delay_s = float(trip.attrib["depart"]), float(trip.attrib["departDelay"])
+        emissions = trip.find("emissions")
+        emitted = {} if emissions is None else emissions.attrib
+        yield (
+            float(trip.attrib["waitingTime"]) + delay_s,
+            (departed_s if departed_s >= 0 else end_s) - delay_s,
+            float(trip.attrib["waitingCount"]),
+            *(float(emitted.get(name, 0)) for name in ("CO2_abs", "NOx_abs", "fuel_abs")),
+            float(trip.attrib["routeLength"]),
+        )
+        trip.clear()
+
+
+def _waits(
+    path: Path, pending: Pending, net: SumoNet, behind: Mapping[str, set[str]], end_s: int
+) -> dict[str, list[float]]:
+    """Return by approach the seconds that each vehicle took beyond driving freely."""
+    waits: dict[str, list[float]] = {road: [] for road in behind}
+    counted = set().union(*behind.values())
+    for _, vehicle in ET.iterparse(path):
+        if vehicle.tag != "vehicle":
+            continue
+        route = vehicle.findall(".//route")[-1]  # the last one that it took
+        roads = route.attrib["edges"].split()
+        here_s, factor = float(vehicle.attrib["depart"]), float(vehicle.get("speedFactor", 1))
+        waited: defaultdict[str, float] = defaultdict(float)
+        for place, left in enumerate(route.attrib["exitTimes"].split()):
+            left_s = float(left)
+            is_there = left_s < 0
+            if (road := roads[place]) in counted:
+                ahead = next((each for each in roads[place:] if each in behind), None)
+                if ahead is not None and road in behind[ahead]:
+                    taken_s = (end_s if is_there else left_s) - here_s
+                    waited[ahead] += max(0.0, taken_s - _free_s(net, road, factor))
+            if is_there:
+                break
+            here_s = left_s
+        for road, seconds in waited.items():
+            waits[road].append(seconds)
+        vehicle.clear()
+    for road, seconds in pending:
+        if road in waits:
+            waits[road].append(seconds)
+    return waits
+
+
+def _free_s(net: SumoNet, road: str, speed_factor: float) -> float:
+    """Return the seconds of a drive along a road at the limit, times the driver's factor."""
+    lanes = net.edge_lanes[road]
+    limit = max(lane.speed_limit for lane in lanes)
+    return max(lane.length_m for lane in lanes) / (limit * speed_factor)

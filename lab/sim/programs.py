@@ -1,0 +1,160 @@
+"""Programs that SUMO runs at a net's signals: its actuated controls, and Webster's fixed times.
+
+Source: https://sumo.dlr.de/docs/Simulation/Traffic_Lights.html, "Actuated Traffic Lights".
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple
+
+import libsumo
+
+from lab.net.net import load_net
+from lab.net.program import Program
+from lab.sim.environment import layers_of, sumo_command, sumo_errors
+from lab.sim.scenario import Scenario
+from lab.sim.webster import Flows, green_phases, green_times_s
+from models.signals.safety import SafetyLayer, Shown
+from models.signals.states import YELLOW_S
+
+NAME = "greenwave"
+MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing
+FLOWS_SEED = 0  # no evaluation uses it
+HOUR_S = 3600
+
+
+class Programs(NamedTuple):
+    """Programs as ``tlLogic`` elements, in XML; signals without one run that of the net."""
+
+    elements: tuple[str, ...] = ()
+
+
+def own_programs(scenario: Scenario) -> Programs:
+    """Return what lets SUMO run the net's own programs: nothing, or a switch to those named."""
+    if scenario.program is None:
+        return Programs()
+    programs = load_net(scenario.net, scenario.program).programs
+    switch = ET.Element("WAUT", id=NAME, refTime="0", startProg=scenario.program)
+    signals = [
+        ET.Element("wautJunction", wautID=NAME, junctionID=each.id)
+        for each in scenario.network.junctions
+        if programs[each.id][-1].id == scenario.program
+    ]
+    return Programs(tuple(ET.tostring(each, encoding="unicode") for each in (switch, *signals)))
+
+
+@lru_cache(maxsize=8)
+def actuated(
+    scenario: Scenario, kind: Literal["actuated", "delay_based"], begin_at_minimum: bool = False
+) -> Programs:
+    """Return the net's own programs with green times that follow the traffic.
+
+    In a guarded scenario, the changes between the greens are those of the safety layer, and no
+    green is so long that a phase could wait longer than the layer allows.
+
+    Args:
+        begin_at_minimum: SUMO shows the first green of a run for its duration. Shorten that, and
+            with it where the program begins, to the minimum green.
+    """
+    net = load_net(scenario.net, scenario.program)
+    layers = layers_of(scenario) if scenario.guarded else {}
+    elements = []
+    for junction in scenario.network.junctions:
+        program = net.programs[junction.id][-1]
+        own = _own_phases(program, begin_at_minimum)
+        phases = _guarded_phases(layers[junction.id]) if layers else own
+        elements.append(program_element(junction.id, kind, program.offset, phases))
+    return Programs(tuple(elements))
+
+
+def _own_phases(program: Program, begin_at_minimum: bool) -> Iterator[dict[str, str]]:
+    greens = green_phases(program)
+    for number, phase in enumerate(program.phases):
+        if number in greens:
+            yield _bounded(phase, begin_at_minimum)
+        else:
+            yield {"duration": phase["duration"], "state": phase["state"]}
+
+
+def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
+    """Yield the greens in their order, each with the layer's change to the next one."""
+    if len(layer.phases) == 1:
+        yield {"duration": f"{MAX_GREEN_S}", "state": layer.phases[0]}
+        return
+    n_phases, shortest_s = len(layer.phases), YELLOW_S + min(layer.min_green_s)
+    changes = []
+    for each in range(n_phases):
+        reds_s = [(each - phase) % n_phases * shortest_s for phase in range(n_phases)]
+        shown = Shown(each, layer.min_green_s[each], reds_s)
+        changes.append(layer.decide(shown, (each + 1) % n_phases).steps)
+    between_s = sum(steps[-1].after_s for steps in changes)
+    longest_s = min(MAX_GREEN_S, (min(layer.max_red_s) - between_s) // (n_phases - 1))
+    for green, least_s, steps in zip(layer.phases, layer.min_green_s, changes, strict=True):
+        bounds = {"minDur": f"{least_s:.0f}", "maxDur": f"{longest_s:.0f}"}
+        yield {"duration": f"{least_s:.0f}", "state": green} | bounds
+        for step, following in pairwise(steps):
+            yield {"duration": f"{following.after_s - step.after_s:.0f}", "state": step.state}
+
+
+def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:
+    bounded = {"minDur": f"{MIN_GREEN_S}", "maxDur": f"{MAX_GREEN_S}"} | phase
+    return bounded | {"duration": bounded["minDur"]} if begin_at_minimum else bounded
+
+
+@lru_cache(maxsize=8)
+def webster(scenario: Scenario) -> Programs:
+    """Return the net's own programs with cycle and splits for the flows of the scenario."""
+    net = load_net(scenario.net, scenario.program)
+    flows = count_flows(scenario, FLOWS_SEED)
+    elements = []
+    for junction in scenario.network.junctions:
+        program = net.programs[junction.id][-1]
+        greens = green_times_s(net, junction.id, flows)
+        phases = (
+            {
+                "duration": f"{greens.get(number, float(phase['duration'])):.0f}",
+                "state": phase["state"],
+            }
+            for number, phase in enumerate(program.phases)
+        )
+        elements.append(program_element(junction.id, "static", program.offset, phases))
+    return Programs(tuple(elements))
+
+
+def count_flows(scenario: Scenario, seed: int) -> Flows:
+    """Count vehicles per hour from each edge to the next, in one run of the net's own programs.
+
+    All vehicles count with their whole routes, also those that have not departed at the end.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        routes = Path(folder, "driven.xml")
+        with sumo_errors(scenario):
+            libsumo.start(sumo_command(scenario, seed, Path(folder), driven=routes))
+            libsumo.simulationStep(scenario.end_s)
+            for vehicle in libsumo.simulation.getPendingVehicles():
+                counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))
+            libsumo.close()
+        for _, element in ET.iterparse(routes):
+            if element.tag == "vehicle":
+                driven = element.findall(".//route")[-1:]
+                for route in driven:
+                    counts.update(pairwise(route.attrib["edges"].split()))
+                element.clear()
+    hours = (scenario.end_s - scenario.begin_s) / HOUR_S
+    return {pair: count / hours for pair, count in counts.items()}
+
+
+def program_element(signal: str, kind: str, offset: str, phases: Iterable[dict[str, str]]) -> str:
+    """Return a program as SUMO's ``tlLogic`` element, in XML."""
+    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=offset)
+    for phase in phases:
+        ET.SubElement(logic, "phase", phase)
+    return ET.tostring(logic, encoding="unicode")

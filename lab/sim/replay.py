@@ -1,0 +1,67 @@
+"""A run of a controller again, in SUMO alone: what its signals showed is a program for each."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sumo
+
+from lab.sim.controllers import Control, open_run
+from lab.sim.environment import TRIPS, Change, sumo_command
+from lab.sim.metrics import Metrics, read_trip_metrics
+from lab.sim.programs import Programs, program_element
+from lab.sim.scenario import InvalidScenarioError, Scenario
+
+FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
+
+
+def record(scenario: Scenario, seed: int, control: Control) -> Programs:
+    """Run a controller once, and return what its signals showed.
+
+    Raises:
+        InvalidScenarioError: SUMO refuses the scenario.
+    """
+    if isinstance(control, Programs):
+        return control
+    with open_run(scenario, seed, control) as (environment, controller, observations):
+        while not environment.is_over:
+            observations = environment.step(controller.act(observations))
+        changes = sorted(environment.changes, key=lambda change: change.signal)
+        return Programs(
+            tuple(
+                program_element(
+                    signal, "static", f"{scenario.begin_s}", _phases(list(own), scenario)
+                )
+                for signal, own in groupby(changes, key=lambda change: change.signal)
+            )
+        )
+
+
+def _phases(changes: Sequence[Change], scenario: Scenario) -> list[dict[str, str]]:
+    ends_s = [*(change.time_s for change in changes[1:]), scenario.end_s + 1]
+    return [
+        {"duration": f"{end_s - change.time_s}", "state": change.state}
+        for change, end_s in zip(changes, ends_s, strict=True)
+    ]
+
+
+def replay(scenario: Scenario, seed: int, programs: Programs, gui: bool = True) -> Metrics:
+    """Show a run in sumo-gui until its window is closed, or simulate it without a window.
+
+    Raises:
+        InvalidScenarioError: SUMO refuses the scenario, or cannot open a window.
+    """
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        command = sumo_command(scenario, seed, Path(folder), programs.elements)
+        command[0] = str(Path(sumo.SUMO_HOME, "bin", "sumo-gui" if gui else "sumo"))
+        if gui:
+            command += ["--start", f"--delay={FRAME_MS}"]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        if ran.returncode:
+            said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
+            raise InvalidScenarioError(f"{Path(command[0]).name} has failed: {said}")
+        return read_trip_metrics(Path(folder, TRIPS), {})

@@ -1,0 +1,67 @@
+"""Scenarios of the shipped network: a stretch of a day of its drawn demand, under its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lab.net.net import load_net
+from lab.sim.breakdown import Breakdown, breakdown_elements, draw_breakdown
+from lab.sim.daily_demand import HOUR_S, DailyDemand, DayProfile, read_demand
+from lab.sim.scenario import Scenario
+from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED
+
+DECISION_S, YELLOW_S, MIN_GREEN_S = 5, 3, 5
+MORNING_RUSH_S = 15 * HOUR_S // 2
+BREAKDOWN_S = (20 * 60, 40 * 60)
+
+
+def shipped_demand(
+    begin_s: int,
+    duration_s: int = HOUR_S,
+    scale: float = 1.0,
+    profile: DayProfile | None = None,
+    unusual: int | None = None,
+) -> DailyDemand:
+    """Return the demand of a stretch of a day; see :class:`DailyDemand`."""
+    end_s = begin_s + duration_s
+    return DailyDemand(NET_FILE, DEMAND_FILE, begin_s, end_s, scale, profile, unusual)
+
+
+def shipped_scenario(
+    demand: DailyDemand, breakdowns: Iterable[Breakdown] = (), elements: tuple[str, ...] = ()
+) -> Scenario:
+    """Return the scenario of a demand.
+
+    Args:
+        breakdowns: vehicles that stop and close a lane, on top of the demand.
+        elements: further elements of a SUMO additional file, in XML.
+    """
+    if SHIPPED.file is None:
+        raise ValueError("the shipped network was read without its file")
+    return Scenario(
+        SHIPPED.file,
+        NET_FILE,
+        demand,
+        demand.begin_s,
+        demand.end_s,
+        DECISION_S,
+        YELLOW_S,
+        min_green_s=MIN_GREEN_S,
+        elements=(*elements, *breakdown_elements(load_net(NET_FILE), breakdowns)),
+    )
+
+
+def draw_shipped_breakdown(
+    rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
+) -> Breakdown:
+    """Draw a breakdown on the shipped network; see :func:`draw_breakdown`."""
+    return draw_breakdown(load_net(NET_FILE), read_demand(DEMAND_FILE), rng, depart_s, duration_s)
+
+
+def with_breakdown(demand: DailyDemand, rng: np.random.Generator) -> Scenario:
+    """Return the scenario of a demand with a lane that is closed from its first 15 minutes on."""
+    begin_s = demand.begin_s
+    depart_s = begin_s + 300, begin_s + 900
+    return shipped_scenario(demand, [draw_shipped_breakdown(rng, depart_s, BREAKDOWN_S)])

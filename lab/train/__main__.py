@@ -1,0 +1,198 @@
+"""Train a policy for a network: ``python -m lab.train --network city.json ...``.
+
+It begins with greedy's rule and continues with MAPPO. Without --network it trains for the shipped
+network, whose hours it draws at all levels of traffic. The same command resumes a killed run.
+Evaluations have other seeds, 1 and onwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import torch
+from tqdm import tqdm
+
+from lab.evaluate.checks import check_routes, check_signals
+from lab.sim.environment import layers_of
+from lab.sim.options import add_renamed, add_scenario, refuse_city_options, scenario_of
+from lab.sim.scenario import InvalidScenarioError
+from lab.train.checkpoint import InvalidCheckpointError, write_atomically
+from lab.train.greedy import fits, make_greedy
+from lab.train.imitation.dagger import Imitation, imitate
+from lab.train.mappo.config import Config
+from lab.train.mappo.networks import initialise, mean_weights
+from lab.train.mappo.run import train
+from lab.train.mappo.traffic import DrawnHours, Mix, OneScenario, Traffic
+from lab.train.policy_network import RecurrentPolicy, read_state_dict
+from models.networks.file import InvalidNetworkError
+from models.networks.form import NetworkFile
+from models.networks.network import network_of
+from models.policy.form import InvalidPolicyFileError, PolicyForm
+
+Fields = TypeVar("Fields", Config, Imitation, Mix)
+
+RULES = "greedy", "clearing"
+LEFT = """{output}/best.th      the policy: {delay:.1f} s of mean delay on validation seeds
+{output}/last.th      the policy of the last iteration
+{output}/start.th     the policy that it began with
+{output}/log.csv      a row per iteration
+{output}/checkpoint.pt what the same command continues from"""
+SERVE = """Serve it with these arguments of the inference service; the gateway needs the network
+too. Send it the same counts: {counts}. The signals had {times}.
+  network: {network}
+  agent_path: {output}/best.th"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.train", description=(__doc__ or "").split("\n\n")[1]
+    )
+    add_scenario(parser, required=False)
+    parser.add_argument(
+        "--safety",
+        action="store_true",
+        help="train behind the safety layer, whose times replace yellow, all red and minimum green;"
+        " the network file needs intergreen times",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder of the run")
+    parser.add_argument(
+        "--start",
+        default="greedy",
+        help="of a run that has not begun: greedy; clearing, which is greedy that clears short"
+        " lanes between signals first; or a policy's file, such as best.th of another run; or"
+        " several, separated by commas: then the mean of their weights (default: greedy)",
+    )
+    parser.add_argument("--validation-seeds", type=int, help="of a validation (default 6, or 2)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    _add_fields(parser.add_argument_group("learning"), Config, but=("repeats",))
+    parser.add_argument("--repeats", type=int, help="episodes with the same seed (default: all)")
+    _add_fields(parser.add_argument_group("imitation of a planner that sees all"), Imitation)
+    _add_fields(parser.add_argument_group("hours of the shipped network"), Mix)
+    for old, new in (("--folder", "--output"), ("--warm-start", "--start")):
+        add_renamed(parser, old, new)
+    options = parser.parse_args()
+    if options.seed < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
+        parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
+    if options.network is None:
+        refuse_city_options(parser, options, but=("counts", "cyclic"))
+    try:
+        run(options)
+    except (
+        InvalidCheckpointError,
+        InvalidNetworkError,
+        InvalidPolicyFileError,
+        InvalidScenarioError,
+        ValueError,
+    ) as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"{error.filename or options.output}: {error.strerror}")
+    except KeyboardInterrupt:
+        tqdm.write("Stopped; the same command continues from the last iteration that ended.")
+        sys.exit(130)
+
+
+def _add_fields(group: Any, kind: type[Config | Imitation | Mix], but: Iterable[str] = ()) -> None:
+    """Add an option for each field of a dataclass, with its annotation as help."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        if field.name not in but:
+            text = f"{hints[field.name].__metadata__[0]} (default {field.default})"
+            group.add_argument(
+                f"--{field.name.replace('_', '-')}",
+                type=type(field.default),
+                default=field.default,
+                help=text.replace("%", "%%"),
+            )
+
+
+def _read(kind: type[Fields], options: argparse.Namespace) -> Fields:
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do what the output folder lacks."""
+    torch.set_num_threads(1)
+    output: Path = options.output
+    start = output / "start.th"
+    if options.repeats is None:
+        options.repeats = options.episodes
+    config, imitation = _read(Config, options), _read(Imitation, options)
+    if not config.iterations and not imitation.imitation_rounds:
+        raise ValueError("iterations 0 is less than 1")
+    traffic, network = traffic_of(options)
+    if start.exists():
+        check_start(network, start)
+    else:
+        if isinstance(traffic, OneScenario):
+            check_signals(traffic.scenario)
+            check_routes(traffic.scenario)
+        first = output / "first.th" if imitation.imitation_rounds else start
+        write_start(network, options.seed, first, options.start)
+        if first != start:
+            imitate(imitation, config, traffic, first, start, options.workers)
+    delay_s = train(config, output, options.workers, traffic, start)
+    tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s))
+    if isinstance(traffic, OneScenario):
+        path, scenario = options.network.resolve(), traffic.scenario
+        counts, times = scenario.counts, scenario.times
+        tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts, times=times))
+
+
+def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
+    """Return the traffic that the options name, and its network."""
+    if options.network is not None:
+        scenario = replace(scenario_of(options), guarded=options.safety)
+        if scenario.guarded:
+            layers_of(scenario)
+        return OneScenario(scenario, options.validation_seeds or 6), scenario.network
+    mix = _read(Mix, options)
+    n_validation, rules = options.validation_seeds or 2, (options.safety, options.cyclic)
+    hours = DrawnHours(mix, n_validation, *rules, options.counts)
+    return hours, hours.example.network
+
+
+def check_start(file: NetworkFile, path: Path) -> None:
+    """Raise InvalidCheckpointError where a run of another network has begun."""
+    try:
+        read_state_dict(path, network_of(file))
+    except InvalidPolicyFileError as error:
+        raise InvalidCheckpointError(
+            f"{path.parent} holds a run of another city; name another folder ({error})"
+        ) from error
+
+
+def write_start(file: NetworkFile, seed: int, path: Path, rule: str = "greedy") -> None:
+    """Write what a run begins with.
+
+    A network with more phases than fit starts from random weights.
+
+    Args:
+        rule: greedy, clearing, or policies' files: then the mean of their weights.
+
+    Raises:
+        InvalidPolicyFileError: the file is not a policy of this network.
+    """
+    network = network_of(file)
+    torch.manual_seed(seed)
+    policy = RecurrentPolicy(PolicyForm.of(network))
+    initialise(policy, policy.fc2, output_gain=0.01)
+    if rule not in RULES:
+        policy.load_state_dict(mean_weights(rule.split(","), network))
+    elif fits(file):
+        make_greedy(policy, file, clearing=rule == "clearing")
+    else:
+        tqdm.write("The city has more phases than a policy has units for: no start from greedy.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(OrderedDict(policy.state_dict()), path)
+
+
+if __name__ == "__main__":
+    main()

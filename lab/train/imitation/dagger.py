@@ -1,0 +1,245 @@
+"""Learning from the planner by DAgger.
+
+The policy drives, and the planner says what it would do, so that the policy also learns to leave
+its own mistakes (Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
+Prediction to No-Regret Online Learning", 2011).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from tqdm import tqdm
+
+from lab.sim.environment import Environment
+from lab.sim.processes import make_pool
+from lab.train.checkpoint import (
+    InvalidCheckpointError,
+    read_checkpoint,
+    write_atomically,
+)
+from lab.train.imitation.planner import Planner
+from lab.train.mappo.config import Config
+from lab.train.mappo.networks import (
+    Weights,
+    as_arrays,
+    avail_actions_of,
+    make_policy,
+    unroll,
+)
+from lab.train.mappo.traffic import Task, Traffic
+from lab.train.policy_network import RecurrentPolicy, mask_logits, read_state_dict
+from models.networks.network import Network
+from models.policy.form import HIDDEN_DIM, PolicyForm
+from models.policy.inputs import InputLayout
+
+PLANNER_SHARE, SHARE_DECAY = 0.5, 0.7  # of the decisions that it makes in the first round
+TEMPERATURE = 2.0  # of the planner's costs: an action that costs as much more is e times rarer
+FORCED_WEIGHT = 0.1  # of decisions in which signal times leave no choice
+CHUNK = 60  # decisions per truncated back-propagation
+BATCH = 8  # episodes
+MAX_GRADIENT = 1.0
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """How the planner is imitated, before MAPPO begins."""
+
+    imitation_rounds: Annotated[int, "of driving and learning; 0 for no imitation"] = 0
+    imitation_episodes: Annotated[int, "simulations per round"] = 10
+    imitation_epochs: Annotated[int, "passes over all episodes so far, per round"] = 2
+    imitation_final_epochs: Annotated[
+        int, "passes after the last round, in which the step size falls to zero"
+    ] = 12
+    imitation_rate: Annotated[float, "Adam's step size"] = 1e-3
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """T decisions of all A agents.
+
+    Attributes:
+        inputs: (T, A, input_dim) what the policy saw.
+        targets: (T, A, n_actions) the planner's distribution.
+        weights: (T, A) how much each decision counts.
+    """
+
+    inputs: Floats
+    targets: Floats
+    weights: Floats
+
+
+def imitate(
+    imitation: Imitation, config: Config, traffic: Traffic, start: Path, result: Path, workers: int
+) -> None:
+    """Make the rounds that were not made yet, then the final epochs, and write the result.
+
+    Rounds are kept in ``imitation.pt`` beside it, and not repeated.
+
+    Args:
+        config: its seed counts.
+
+    Raises:
+        InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
+    """
+    torch.set_num_threads(1)
+    config = replace(config, episodes=imitation.imitation_episodes, repeats=1)
+    student = Student(traffic.network, start, imitation.imitation_rate)
+    settings = asdict(imitation) | traffic.settings | {"seed": config.seed}
+    for name in ("imitation_rounds", "imitation_final_epochs"):
+        settings.pop(name)
+    kept = result.with_name("imitation.pt")
+    if kept.exists():
+        student.resume(kept, settings)
+    first, rounds = student.round, imitation.imitation_rounds
+    pool = make_pool(workers)
+    try:
+        for number in tqdm(range(first, rounds), initial=first, total=rounds, unit="round"):
+            share = PLANNER_SHARE * SHARE_DECAY**number
+            weights = student.weights()
+            running = [
+                pool.submit(demonstrate, traffic.network, weights, task, share)
+                for task in traffic.tasks(config, number)
+            ]
+            student.episodes += [each.result() for each in running]
+            rng = np.random.default_rng((config.seed, 4, number))
+            loss = [student.learn(rng) for _ in range(imitation.imitation_epochs)][-1]
+            student.round = number + 1
+            write_atomically(student.state_dict(settings), kept)
+            tqdm.write(f"{len(student.episodes)} episodes, cross-entropy {loss:.4f}")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    student.finish(imitation.imitation_final_epochs, np.random.default_rng((config.seed, 5)))
+    write_atomically(OrderedDict(student.policy.state_dict()), result)
+
+
+def demonstrate(network: Network, weights: Weights, task: Task, share: float) -> Demonstration:
+    """Drive an episode; the planner makes a share of the decisions, the policy the others."""
+    policy, layout, ids = make_policy(weights, network), InputLayout(network), network.ids
+    avail_actions = avail_actions_of(network)
+    rng = np.random.default_rng(task.seed)
+    inputs, targets, counts = [], [], []
+    hidden = torch.zeros(len(ids), HIDDEN_DIM)
+    with torch.inference_mode(), Environment(task.scenario) as environment:
+        observations = environment.reset(task.seed)
+        planner = Planner(environment)
+        while not environment.is_over:
+            costs = planner.plan(observations)
+            inputs.append(layout.encode_all(observations))
+            targets.append(likelihoods(costs, network))
+            counts.append([1 if np.isfinite(costs[each]).all() else FORCED_WEIGHT for each in ids])
+            logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
+            chosen = mask_logits(logits, avail_actions).argmax(1)
+            actions = dict(zip(ids, map(int, chosen), strict=True))
+            if rng.random() < share:
+                actions = {each: int(cost.argmin()) for each, cost in costs.items()}
+            observations = environment.step(actions)
+    return Demonstration(*(np.array(part, np.float32) for part in (inputs, targets, counts)))
+
+
+def likelihoods(costs: Mapping[str, NDArray[np.float64]], network: Network) -> Floats:
+    """Return (A, n_actions): an action is likelier the cheaper the plan that begins with it."""
+    targets = np.zeros((network.n_agents, network.n_actions), np.float32)
+    for row, name in enumerate(network.ids):
+        likely = np.exp((costs[name].min() - costs[name]) / TEMPERATURE)
+        targets[row, : len(likely)] = likely / likely.sum()
+    return targets
+
+
+class Student:
+    """The policy that learns.
+
+    Args:
+        start: its first weights.
+        rate: Adam's step size.
+    """
+
+    def __init__(self, network: Network, start: Path, rate: float) -> None:
+        self.round = 0
+        self.episodes: list[Demonstration] = []
+        self.policy = RecurrentPolicy(PolicyForm.of(network))
+        self.policy.load_state_dict(read_state_dict(start, network))
+        self._optimizer = torch.optim.Adam(self.policy.parameters(), rate)
+        self._avail_actions = avail_actions_of(network)
+
+    def weights(self) -> Weights:
+        return {name: part.copy() for name, part in as_arrays(self.policy.state_dict()).items()}
+
+    def state_dict(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "round": self.round,
+            "settings": dict(settings),
+            "policy": dict(self.policy.state_dict()),
+            "optimizer": self._optimizer.state_dict(),
+            "episodes": [
+                {name: torch.from_numpy(part) for name, part in vars(each).items()}
+                for each in self.episodes
+            ],
+        }
+
+    def resume(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Continue from a file of :meth:`state_dict`.
+
+        Raises:
+            InvalidCheckpointError: it is damaged, or has other settings.
+        """
+        example = {"round": 0, "settings": {}, "policy": {}, "optimizer": {}, "episodes": []}
+        loaded = read_checkpoint(path, example)
+        if loaded["settings"] != settings:
+            raise InvalidCheckpointError(f"{path} has other settings; name another folder")
+        self.round = loaded["round"]
+        self.policy.load_state_dict(loaded["policy"])
+        self._optimizer.load_state_dict(loaded["optimizer"])
+        self.episodes = [
+            Demonstration(**{name: part.numpy() for name, part in each.items()})
+            for each in loaded["episodes"]
+        ]
+
+    def finish(self, epochs: int, rng: np.random.Generator) -> None:
+        """Learn with a step size that falls to zero."""
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, max(1, epochs))
+        for _ in tqdm(range(epochs), unit="epoch"):
+            loss = self.learn(rng)
+            schedule.step()
+            tqdm.write(f"cross-entropy {loss:.4f}")
+
+    def learn(self, rng: np.random.Generator) -> float:
+        """Pass once over all episodes in random batches; returns the mean cross-entropy."""
+        losses = []
+        order = rng.permutation(len(self.episodes))
+        for begin in range(0, len(order), BATCH):
+            batch = [self.episodes[each] for each in order[begin : begin + BATCH]]
+            inputs, targets, weights = (
+                torch.from_numpy(np.stack([getattr(each, part) for each in batch], axis=1))
+                for part in ("inputs", "targets", "weights")
+            )
+            hidden = torch.zeros(len(batch), inputs.shape[2], HIDDEN_DIM)
+            for at in range(0, len(inputs), CHUNK):
+                chunk = slice(at, at + CHUNK)
+                loss, hidden = self._step(inputs[chunk], targets[chunk], weights[chunk], hidden)
+                losses.append(loss)
+        return float(np.mean(losses))
+
+    def _step(
+        self, inputs: Tensor, targets: Tensor, weights: Tensor, hidden: Tensor
+    ) -> tuple[float, Tensor]:
+        following = torch.cat([inputs, inputs[-1:]])  # of which only the hidden state is used
+        logits, states = unroll(self.policy, following, hidden, self._avail_actions)
+        cross_entropy = -(targets * logits[:-1].log_softmax(-1)).sum(-1)
+        loss = (weights * cross_entropy).sum() / weights.sum()
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_(self.policy.parameters(), MAX_GRADIENT)
+        self._optimizer.step()
+        return float(loss.detach()), states[-1].detach()

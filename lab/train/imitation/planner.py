@@ -1,0 +1,248 @@
+"""The planner that a policy imitates: it searches each junction's phases for the next two minutes.
+
+It sees the position of every vehicle, which no detector does, and so controls simulations only.
+Rolling-horizon control goes back to OPAC (Gartner, "OPAC: A Demand-Responsive Strategy for Traffic
+Signal Control", Transportation Research Record 906, 1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import ceil
+
+import libsumo
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.sim.environment import Environment, layers_of
+from lab.sim.observation import Observation
+from models.networks.form import JunctionEntry
+from models.signals.safety import SafetyLayer
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+HORIZON_S = 120
+BEAM_WIDTH = 100  # plans kept per first action
+HEADWAY_S = 2.0  # between vehicles that leave a queue
+START_S = 2.0  # of green lost by the first vehicle
+YELLOW_USED_S = 1.0
+DRIVING_MPS = 12.0  # on the way to the stop line
+STOPPING_MPS = 2.0  # slower vehicles count as queued
+LONG_QUEUE = 5.0  # vehicles; a queue of this length costs double, as it blocks others
+REMAINING_COST_S = 40.0  # that a queue left at the horizon will continue to wait
+SMOOTHING_S = 250.0  # of a lane's mean arrivals, which replace vehicles that are not visible yet
+FIRST_RATE = 0.06  # vehicles per lane and second, before any are known
+OVERRIDDEN_COST = 100.0  # of an action that the safety layer would replace
+
+
+class Planner:
+    """Finds plans behind the safety layer, or under the scenario's own times without it.
+
+    It avoids actions that the layer would replace because another phase has waited too long.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        scenario = environment.scenario
+        layers = layers_of(scenario) if scenario.guarded else {}
+        change_s = scenario.yellow_s + scenario.all_red_s
+        self._environment = environment
+        self._junctions = {}
+        for each in scenario.network.junctions:
+            n_phases, layer = len(each.phases), layers.get(each.id)
+            if layer:
+                changes_s = np.array(layer.changes_s, float)
+                min_green_s = np.array(layer.min_green_s, float)
+                maximum_red = _MaximumRed(layer)
+            else:
+                changes_s = np.full((n_phases, n_phases), float(change_s))
+                min_green_s = np.full(n_phases, float(scenario.min_green_s))
+                maximum_red = None
+            self._junctions[each.id] = _JunctionPlanner(
+                each, changes_s, min_green_s, scenario.decision_s, maximum_red
+            )
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        """Return the first action of each junction's cheapest plan."""
+        return {name: int(costs.argmin()) for name, costs in self.plan(observations).items()}
+
+    def plan(self, observations: Mapping[str, Observation]) -> dict[str, Floats]:
+        """Return per junction the cost (n_phases,) of the best plan that begins with each action.
+
+        The unit is a vehicle that waits for a decision, in queues that are not long. Where the
+        phase must stay, all others cost infinity.
+        """
+        shown = self._environment.shown
+        return {
+            name: self._junctions[name].plan(each, shown[name].red_s)
+            for name, each in observations.items()
+        }
+
+
+class _MaximumRed:
+    """The layer's rule that all phases must be served in time."""
+
+    def __init__(self, layer: SafetyLayer) -> None:
+        self._phases = np.arange(len(layer.phases))
+        self._max_red_s = np.array(layer.max_red_s)
+        self._asked_every_s = layer.limits.asked_every_s
+        self._turn_s = layer.shortest_phase_s + self._asked_every_s
+        longest_change_s = max(map(max, layer.changes_s))
+        self._latest_s = -longest_change_s - self._phases[:-1] * self._turn_s
+
+    def replaces(self, reds_s: Floats, old: Indices, new: Indices) -> NDArray[np.bool_]:
+        """Return for which plans the layer would choose another phase than the new one.
+
+        Args:
+            reds_s: (..., n_phases) how long each phase has been red.
+            old, new: (...,) the phase that is green, and the one that is asked for.
+        """
+        over_s = np.where(self._phases == old[..., None], 0.0, reds_s) - self._max_red_s
+        over_s[self._phases == new[..., None]] = -np.inf
+        over_s = np.sort(over_s, axis=-1)[..., :0:-1]  # the most urgent first, without the new one
+        next_s = np.where(old == new, self._asked_every_s, self._turn_s)
+        return np.asarray((over_s > self._latest_s - next_s[..., None]).any(-1))
+
+
+class _JunctionPlanner:
+    """Plans of one junction.
+
+    Args:
+        changes_s: (n_phases, n_phases) from the end of a green to the other phase's green.
+        min_green_s: (n_phases,).
+        maximum_red: None without the safety layer.
+    """
+
+    def __init__(
+        self,
+        junction: JunctionEntry,
+        changes_s: Floats,
+        min_green_s: Floats,
+        decision_s: int,
+        maximum_red: _MaximumRed | None = None,
+    ) -> None:
+        self._lanes = [(lane.id, float(libsumo.lane.getLength(lane.id))) for lane in junction.lanes]
+        self._n_phases = len(junction.phases)
+        self._decision_s = decision_s
+        self._n_decisions = ceil(HORIZON_S / decision_s)
+        self._rates = np.full(len(self._lanes), FIRST_RATE * decision_s)
+        self._seen: set[str] = set()
+        self._leaving = _leaving(_served(junction), changes_s, decision_s)
+        self._locked = np.ceil((changes_s + min_green_s) / decision_s)  # decisions until the next
+        np.fill_diagonal(self._locked, 0)
+        self._maximum_red = maximum_red
+
+    def plan(self, observation: Observation, reds_s: Sequence[float]) -> Floats:
+        phase = int(observation[: self._n_phases].argmax())
+        arrivals = self._arrivals()
+        if observation[self._n_phases]:
+            return self._search(arrivals, phase, reds_s)
+        costs = np.full(self._n_phases, np.inf)
+        costs[phase] = 0.0
+        return costs
+
+    def _arrivals(self) -> Floats:
+        """(decisions, lanes) vehicles that reach the queue; those in it are of the first."""
+        arrivals = np.zeros((self._n_decisions, len(self._lanes)))
+        present: set[str] = set()
+        decision_m = DRIVING_MPS * self._decision_s
+        for column, (lane, length_m) in enumerate(self._lanes):
+            vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
+            entered = len(set(vehicles) - self._seen)
+            present.update(vehicles)
+            for vehicle in vehicles:
+                distance_m = length_m - libsumo.vehicle.getLanePosition(vehicle)
+                drives = libsumo.vehicle.getSpeed(vehicle) > STOPPING_MPS
+                decision = int(distance_m / decision_m) if drives else 0
+                if decision < self._n_decisions:
+                    arrivals[decision, column] += 1
+            self._rates[column] += self._decision_s / SMOOTHING_S * (entered - self._rates[column])
+            arrivals[int(length_m / decision_m) :, column] += self._rates[column]
+        self._seen = present
+        return arrivals
+
+    def _search(self, arrivals: Floats, phase: int, reds_s: Sequence[float]) -> Floats:
+        """Search by beams, one for each first action; plans have shape (first actions, plans)."""
+        n_phases = self._n_phases
+        rows = np.arange(n_phases)[:, None]
+        phases = rows
+        previous = np.full((n_phases, 1), phase)
+        # decisions since the last change began, from some on without a difference
+        oldest = self._leaving.shape[2] - 1
+        age = np.where(phases == phase, oldest + self._n_decisions, 0)
+        queues, costs = np.zeros((n_phases, 1, len(self._lanes))), np.zeros((n_phases, 1))
+        reds = np.tile(np.array(reds_s, float), (n_phases, 1, 1))
+        for decision, arriving in enumerate(arrivals):
+            if decision:
+                parents, following = _branches(n_phases, phases.shape[1])
+                old, then = phases[rows, parents], previous[rows, parents]
+                since = age[rows, parents]
+                stays = following == old
+                possible = stays | (since + 1 >= self._locked[then, old])
+                costs = np.where(possible, costs[rows, parents], np.inf)
+                queues, reds = queues[rows, parents], reds[rows, parents]
+                age = np.where(stays, since + 1, 0)
+                phases, previous = following, np.where(stays, then, old)
+            if self._maximum_red is not None:
+                shown = np.where(age == 0, previous, phases)
+                replaced = self._maximum_red.replaces(reds, shown, phases)
+                costs = costs + OVERRIDDEN_COST * replaced
+                is_green = np.arange(n_phases) == phases[..., None]
+                reds = np.where(is_green, 0.0, reds + self._decision_s)
+            leaving = self._leaving[previous, phases, np.minimum(age, oldest)]
+            queues = np.maximum(0, queues + arriving - leaving)
+            waiting = (queues * (1 + queues / LONG_QUEUE)).sum(-1)
+            costs = costs + waiting
+            total = costs + REMAINING_COST_S / self._decision_s * waiting
+            if total.shape[1] > BEAM_WIDTH:
+                best = np.argpartition(total, BEAM_WIDTH, axis=1)[:, :BEAM_WIDTH]
+                queues, costs, total = queues[rows, best], costs[rows, best], total[rows, best]
+                phases, previous, age = phases[rows, best], previous[rows, best], age[rows, best]
+                reds = reds[rows, best]
+        return np.asarray(total.min(axis=1))
+
+
+@cache
+def _branches(n_phases: int, n_plans: int) -> tuple[Indices, Indices]:
+    """Return (first actions, branches): the plan that each continues, and its next phase."""
+    shape = n_phases, n_plans * n_phases
+    parents = np.repeat(np.arange(n_plans), n_phases)
+    following = np.tile(np.arange(n_phases), n_plans)
+    return np.broadcast_to(parents, shape), np.broadcast_to(following, shape)
+
+
+def _served(junction: JunctionEntry) -> Floats:
+    """(n_phases, n_lanes): 1 where all ways of the lane have green, else 0."""
+    links = junction.placed_links
+    return np.array(
+        [
+            [
+                all((phase.state or "")[at] in "Gg" for at, link in links if link.lane == lane.id)
+                for lane in junction.lanes
+            ]
+            for phase in junction.phases
+        ],
+        float,
+    )
+
+
+def _leaving(served: Floats, changes_s: Floats, decision_s: int) -> Floats:
+    """Return the vehicles that may leave in each decision of a phase; the last holds for all later.
+
+    Returns:
+        (n_phases before, n_phases, decisions, n_lanes).
+    """
+    n_phases, n_lanes = served.shape
+    n_decisions = ceil((float(changes_s.max()) + START_S) / decision_s) + 1
+    leaving = np.zeros((n_phases, n_phases, n_decisions, n_lanes))
+    for old in range(n_phases):
+        for new in range(n_phases):
+            kept = served[old] * served[new]
+            gained, lost = served[new] - kept, served[old] - kept
+            for at in range(n_decisions):
+                begin_s, end_s = at * decision_s, (at + 1) * decision_s
+                green_s = max(0.0, end_s - max(begin_s, changes_s[old, new] + START_S))
+                leaving[old, new, at] = (kept * decision_s + gained * green_s) / HEADWAY_S
+            leaving[old, new, 0] += lost * YELLOW_USED_S / HEADWAY_S
+    return leaving

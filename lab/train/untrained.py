@@ -1,0 +1,51 @@
+"""Makes a policy with random weights for a network: to try the way into service, not to drive.
+
+python -m lab.train.untrained configs/harbour.json .data/harbour.untrained.th
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+
+from lab.train.policy_network import RecurrentPolicy
+from models.networks.file import InvalidNetworkError
+from models.networks.network import Network, read_network
+from models.policy.form import PolicyForm
+
+_SCALE = 3.0  # so large that different observations give clearly different confidences
+
+
+def save_untrained(path: Path, network: Network, *, agent_id: bool = True, seed: int = 0) -> None:
+    """Write a policy file in the form of :mod:`models.policy.form`."""
+    torch.manual_seed(seed)
+    weights = RecurrentPolicy(PolicyForm.of(network, agent_id)).state_dict()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(OrderedDict((name, each * _SCALE) for name, each in weights.items()), path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("network", type=Path, help="network file")
+    parser.add_argument("output", type=Path, help="policy file to write")
+    parser.add_argument("--no-agent-id", action="store_true", help="without the agent's one-hot")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    try:
+        network = read_network(options.network)
+    except InvalidNetworkError as error:
+        parser.error(str(error))
+    save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
+    said = f"{options.output} has random weights for {network.name}: they control traffic badly.\n"
+    sys.stdout.write(said)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

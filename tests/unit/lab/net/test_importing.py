@@ -1,0 +1,221 @@
+"""What becomes of a SUMO network's signals, and what is said of it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from lab.net.importing import SHOWN_OF_A_KIND, Remarks, import_network
+from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.form import JunctionEntry
+from models.networks.shipped import NET_FILE
+from tests.unit.lab.net.sumo_nets import (
+    LINKS,
+    NODE,
+    PROGRAM,
+    ROADS,
+    lane,
+    link,
+    program,
+    write_net,
+)
+
+
+def said(folder: Path, *parts: str) -> tuple[list[str], JunctionEntry]:
+    network, remarks = import_network(write_net(folder, *parts))
+    return list(remarks.sentences()), network.junctions[0]
+
+
+def test_an_ordinary_signal_is_imported_without_a_remark(tmp_path):
+    network, remarks = import_network(write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS))
+    (junction,) = network.junctions
+    assert list(remarks.sentences()) == []
+    assert (network.name, junction.id, junction.position) == ("town", "a", (0, 0))
+    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+    assert [phase.name for phase in junction.phases] == ["west", "north"]
+    assert [(each.id, each.capacity) for each in junction.lanes] == [
+        ("west_0", 10),
+        ("north_0", 10),
+    ]
+    assert junction.lanes[0].shape == ((-80, 0), (-5, 0))
+    assert junction.intergreen_s is not None
+    assert junction.intergreen_s[0][0] is None
+    assert (junction.intergreen_s[0][1] or 0) >= 3
+
+
+def test_what_is_imported_can_be_read_as_a_file(tmp_path):
+    network, _ = import_network(NET_FILE, name="other")
+    path = tmp_path / "city.json"
+    path.write_text(network_as_json(network))
+    assert read_network_file(path) == network
+    assert network.name == "other"
+
+
+def test_a_packed_net_is_the_same_net(tmp_path):
+    plain = write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS)
+    packed = tmp_path / "town.net.xml.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert import_network(packed)[0] == import_network(plain)[0]
+
+
+@pytest.mark.parametrize(
+    ("states", "remark", "phases"),
+    [
+        (("Gr", "rr", "rG"), "red for all", ["Gr", "rG"]),
+        (("Gr", "yr", "rG", "Gr"), "more than once", ["Gr", "rG"]),
+        (("Gr", "ur", "rG"), None, ["Gr", "rG"]),
+        (("Gs", "ys", "rG"), "right turns on red", ["Gs", "rG"]),
+        (("GG", "Gr", "yr", "rG"), None, ["GG", "Gr", "rG"]),
+    ],
+    ids=["all red", "twice", "red and yellow", "right on red", "two stages"],
+)
+def test_phases_are_what_shows_green_and_no_yellow(tmp_path, states, remark, phases):
+    sentences, junction = said(tmp_path, ROADS, NODE, program(states), LINKS)
+    assert [phase.state for phase in junction.phases] == phases
+    assert len(sentences) == (remark is not None)
+    assert remark is None or remark in sentences[0]
+
+
+def test_of_several_programs_the_last_is_taken_as_sumo_does(tmp_path):
+    programs = program(("Gr", "rr"), name="night") + program(PROGRAM, name="day")
+    sentences, junction = said(tmp_path, ROADS, NODE, programs, LINKS)
+    assert sentences == ["a has the programs night, day; day is taken."]
+    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+
+
+def test_a_program_is_taken_by_its_id_where_a_signal_has_it(tmp_path):
+    first = program(("Gr", "rr", "rG", "GG"), name="night") + program(PROGRAM, name="day")
+    other = program(("Gr", "rG"), "b", "always") + LINKS.replace('tl="a"', 'tl="b"')
+    single = program(("G",), "c", "night") + program(("G", "r"), "c", "day")
+    parts = first, LINKS, other, single, link("west", "east", 0, "c")
+    path = write_net(tmp_path, ROADS, NODE, *parts)
+    network, remarks = import_network(path, program="night")
+    sentences = list(remarks.sentences())
+    assert [each.id for each in network.junctions] == ["a", "b"]
+    assert [phase.state for phase in network.junctions[0].phases] == ["Gr", "rG", "GG"]
+    assert "a has the programs night, day; night is taken." in sentences
+    assert "c is left out: it has one stage, and nothing to decide." in sentences
+    with pytest.raises(InvalidNetworkError, match=r"no program dusk; it has night, day, always\."):
+        import_network(path, program="dusk")
+
+
+def test_a_plan_in_steps_of_a_second_has_its_stages_as_actions(tmp_path):
+    steps = (*["GGrr"] * 20, "Gyrr", "Gyrr", "GrGr", *["rrGG"] * 15, *["rrGr"] * 4, "rryr")
+    links = "".join(
+        link(*ways, index) for index, ways in enumerate([("west", "east"), ("west", "south")] * 2)
+    )
+    seconds = program(steps).replace('duration="20"', 'duration="1"')
+    sentences, junction = said(tmp_path, ROADS, NODE, seconds, links)
+    assert [phase.state for phase in junction.phases] == ["GGrr", "rrGG"]
+    assert (
+        "a: GrGr is not an action, as it takes less than 5 s, and longer stages have its greens."
+        in (sentences)
+    )
+    assert "a: rrGr is not an action, as rrGG has all its greens for longer." in sentences
+
+
+def test_a_signal_with_one_phase_is_left_out_and_indices_have_no_gap(tmp_path):
+    single = program(("G", "y"), "first") + link("west", "east", 0, "first")
+    sentences, junction = said(tmp_path, ROADS, NODE, single, program(PROGRAM), LINKS)
+    assert sentences == ["first is left out: it has one stage, and nothing to decide."]
+    assert (junction.id, junction.agent_index) == ("a", 0)
+
+
+def test_a_crossing_is_a_link_without_a_lane_of_the_observation(tmp_path):
+    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
+    parts = program(("Grr", "yrr", "rGG")), LINKS, link(":a_w0", ":a_c0", 2)
+    sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
+    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
+    assert [each.lane for each in junction.links or ()] == ["west_0", "north_0", ":a_w0_0"]
+    assert sentences == ["a: 1 pedestrian crossings follow its phases."]
+    assert junction.intergreen_s is not None
+
+
+def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
+    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
+    parts = program(("GrG", "Grr", "yrr", "rGr")), LINKS, link(":a_w0", ":a_c0", 2)
+    sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
+    assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
+    assert junction.phases[0].name == "west; a crossing"
+    assert "a: Grr is not an action, as GrG differs only in crossings." in sentences
+    (crossing,) = [link for link in junction.links or () if link.crossing]
+    assert (crossing.crossing, crossing.shape) == (":a_c0", ((9, 9), (9, -9)))
+
+
+def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidNetworkError, match="the states of the phases differ in length"):
+        said(tmp_path, ROADS, NODE, program(("Gr", "rGr", "rG")), LINKS)
+
+
+def test_an_id_that_cannot_be_used_is_refused_with_advice(tmp_path):
+    with pytest.raises(InvalidNetworkError, match="Rename it in the net, for example with"):
+        said(tmp_path, ROADS, NODE, program(PROGRAM, "a b"), LINKS.replace('"a"', '"a b"'))
+
+
+def test_links_may_share_letters_and_letters_may_have_no_link(tmp_path):
+    parts = program(("Grr", "rrG")), link("west", "east", 0), link("north", "south", 2)
+    sentences, junction = said(tmp_path, ROADS, NODE, *parts, link("west", "south", 0))
+    assert [each.index for each in junction.links or ()] == [0, 0, 2]
+    assert any("share a letter" in each for each in sentences)
+
+
+def test_lanes_that_are_unknown_or_never_get_green_are_left_out(tmp_path):
+    parts = program(("Grrr", "rGrr")), LINKS, link("nowhere", "south", 2), link("east", "west", 3)
+    sentences, junction = said(tmp_path, ROADS, NODE, *parts)
+    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
+    assert any("nowhere_0, which is not a lane" in each for each in sentences)
+    assert any("east_0 never gets green" in each for each in sentences)
+
+
+def test_a_joined_signal_is_one_agent_in_the_middle_of_its_stop_lines(tmp_path):
+    parts = program(PROGRAM), link("west", "east", 0, extra='via=":b_0_0"'), LINKS
+    sentences, junction = said(tmp_path, ROADS, *parts)
+    assert any("a joined signal, of several junctions, is one agent" in each for each in sentences)
+    assert junction.position == (-2.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ((ROADS,), "has no signals."),
+        ((ROADS, program(("G",)), link("west", "east", 0)), "has no signal to control."),
+        (("<broken>",), "is not a SUMO network: mismatched tag"),
+        (('<tlLogic type="static"/>',), "is not a SUMO network: an element has no 'id'"),
+        (
+            (ROADS.replace("north", "nörd"), program(PROGRAM), LINKS.replace("north", "nörd")),
+            "nörd",
+        ),
+    ],
+    ids=["no signals", "one phase alone", "broken", "no id", "an id that is not allowed"],
+)
+def test_a_net_that_cannot_be_imported_is_refused_in_a_sentence(tmp_path, parts, sentence):
+    with pytest.raises(InvalidNetworkError, match=r"town\.net\.xml") as refused:
+        import_network(write_net(tmp_path, *parts))
+    assert sentence in str(refused.value)
+
+
+def test_other_xml_and_missing_files_are_no_networks(tmp_path):
+    routes = tmp_path / "town.rou.xml"
+    routes.write_text("<routes/>")
+    with pytest.raises(InvalidNetworkError, match="begins with <routes>, not with <net>"):
+        import_network(routes)
+    with pytest.raises(InvalidNetworkError, match="cannot be read: No such file"):
+        import_network(tmp_path / "nowhere.net.xml")
+
+
+def test_signals_can_be_chosen_and_an_unknown_one_is_refused():
+    network, _ = import_network(NET_FILE, signals=("300839359", "265580972"))
+    assert [each.id for each in network.junctions] == ["265580972", "300839359"]
+    with pytest.raises(InvalidNetworkError, match="has no signal elsewhere"):
+        import_network(NET_FILE, signals=("elsewhere",))
+
+
+def test_many_remarks_of_one_kind_are_counted_and_not_told():
+    remarks = Remarks()
+    for number in range(10_000):
+        remarks.add("left out", f"{number} is left out.")
+    sentences = list(remarks.sentences())
+    assert len(sentences) == SHOWN_OF_A_KIND + 1
+    assert sentences[-1] == f"... and {10_000 - SHOWN_OF_A_KIND} more remarks like that."

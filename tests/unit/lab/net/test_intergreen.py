@@ -1,0 +1,71 @@
+"""Intergreen times: as the formula says, and for every pair of movements that can meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.net.intergreen import Way, intergreen_matrix
+from lab.net.net import read_sumo_net
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.signals.signal import Signal, read_signals
+from models.signals.states import YELLOW_S
+
+SIGNALS = read_signals(SHIPPED)
+NET = read_sumo_net(NET_FILE)
+
+
+EAST = Way(0, "w_0", "e", False, ((0, 0), (30, 0)))
+NORTH = Way(1, "s_0", "n", False, ((20, -10), (20, 20)))
+LEFT = Way(2, "n_0", "e", True, ((10, 20), (10, 3), (13, 0), (30, 0)))
+FAR = Way(3, "x_0", "y", False, ((0, 50), (30, 50)))
+
+
+def test_who_clears_is_away_before_who_enters_arrives() -> None:
+    matrix = intergreen_matrix((EAST, NORTH, LEFT, FAR))
+    # They cross 20 m from one stop line and 10 m from the other. Within 2.5 m around the crossing
+    # the longest time is 0.34 s longer.
+    assert matrix[0][1] == 6  # 3 + (20 + 6) / 10 - 10 / 11.1 + 0.34 = 5.04
+    assert matrix[1][0] == 4  # 3 + (10 + 6) / 10 - 20 / 11.1 + 0.34 = 3.14
+    assert matrix[0][3] is None
+    assert matrix[2][0] is not None
+
+
+def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_way_round() -> None:
+    crossing = Way(1, "w0", "c", False, ((24, -6), (24, 6)), crossing_m=4.0)
+    beside = Way(2, "w1", "d", False, ((-4, -6), (-4, 6)), crossing_m=4.0)
+    matrix = intergreen_matrix((EAST, crossing, beside))
+    assert matrix[1][0] == 9  # 12 m at 1.2 m/s; the vehicle is there after 20.9 m at 40 km/h
+    assert matrix[0][1] == 7  # 3 s + (27.2 + 6) m at 10 m/s
+    assert matrix[1][2] is None, "people do not conflict"
+    assert matrix[2][0] is None, "a crossing behind the stop line"
+
+
+def test_a_movement_needs_no_time_after_itself_and_its_own_lane() -> None:
+    other = Way(1, "w_0", "s", True, ((0, 0), (5, -10)))
+    assert intergreen_matrix((EAST, other)) == ((None, None), (None, None))
+
+
+def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not() -> None:
+    merging = Way(1, "s_0", "e", True, ((20, -30), (20, -12), (30, -4)))
+    matrix = intergreen_matrix((EAST, merging))
+    assert matrix[0][1] is not None
+    assert matrix[1][0] is not None
+
+
+@pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
+def test_times_are_never_below_the_yellow_and_within_reason(signal: Signal) -> None:
+    times = [s for row in signal.intergreen for s in row if s is not None]
+    assert min(times) >= YELLOW_S
+    assert 5 <= max(times) <= 10
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_ways_begin_at_their_own_stop_lines(name: str) -> None:
+    links = NET.links[name]
+    assert sorted(link.index for link in links) == list(range(len(SIGNALS[name].phases[0])))
+    starts = {
+        link.lane: {NET.way(other)[0] for other in links if other.lane == link.lane}
+        for link in links
+    }
+    assert all(len(points) == 1 for points in starts.values())
+    assert len(set.union(*starts.values())) == len(starts)

@@ -1,0 +1,96 @@
+"""What a policy learns from the planner, and that it continues where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from lab.train.checkpoint import InvalidCheckpointError, write_atomically
+from lab.train.imitation.dagger import Demonstration, Student, likelihoods
+from models.networks.shipped import SHIPPED
+from models.policy.form import SHIPPED_POLICY, PolicyForm
+
+N_AGENTS, N_DECISIONS = SHIPPED.n_agents, 20
+SETTINGS = {"seed": 0}
+
+
+def student_of() -> Student:
+    return Student(SHIPPED, SHIPPED_POLICY, 1e-3)
+
+
+@pytest.fixture
+def demonstrations() -> list[Demonstration]:
+    rng = np.random.default_rng(1)
+    made = []
+    for _ in range(3):
+        inputs = rng.random((N_DECISIONS, N_AGENTS, PolicyForm.of(SHIPPED).input_dim), np.float32)
+        targets = np.zeros((N_DECISIONS, N_AGENTS, SHIPPED.n_actions), np.float32)
+        targets[..., 1] = 1
+        made.append(Demonstration(inputs, targets, np.ones(targets.shape[:2], np.float32)))
+    return made
+
+
+def test_the_cheaper_a_plan_the_likelier_is_its_action():
+    costs = {name: np.array([3.0, 1.0]) for name in SHIPPED.ids}
+    first, *others = SHIPPED.ids
+    costs[first] = np.array([4.0, np.inf, 4.0, np.inf])
+    targets = likelihoods(costs, SHIPPED)
+    np.testing.assert_allclose(targets.sum(1), 1)
+    np.testing.assert_allclose(targets[0], [0.5, 0, 0.5, 0])
+    likely = 1 / (1 + np.exp(-1))
+    for row in range(1, 1 + len(others)):
+        np.testing.assert_allclose(targets[row], [1 - likely, likely, 0, 0], rtol=1e-6)
+
+
+def test_the_policy_learns_what_is_demonstrated(demonstrations):
+    student = student_of()
+    student.episodes = demonstrations
+    rng = np.random.default_rng(0)
+    losses = [student.learn(rng) for _ in range(20)]
+    assert losses[-1] < losses[0] / 3
+
+
+def test_decisions_without_weight_teach_nothing(demonstrations):
+    quiet, loud = student_of(), student_of()
+    half = N_DECISIONS // 2
+    for student, inputs in ((quiet, 0.0), (loud, 1.0)):
+        one = demonstrations[0]
+        weights = one.weights.copy()
+        weights[half:] = 0
+        targets = one.targets.copy()
+        targets[half:] = np.array([inputs, 1 - inputs, 0, 0], np.float32)
+        student.episodes = [Demonstration(one.inputs, targets, weights)]
+        student.learn(np.random.default_rng(0))
+    for name, part in quiet.weights().items():
+        np.testing.assert_array_equal(part, loud.weights()[name])
+
+
+def test_a_run_that_is_continued_learns_what_one_without_a_stop_learns(tmp_path, demonstrations):
+    path = tmp_path / "imitation.pt"
+    whole = student_of()
+    whole.episodes = demonstrations
+    whole.learn(np.random.default_rng(0))
+    whole.round = 1
+    write_atomically(whole.state_dict(SETTINGS), path)
+    continued = student_of()
+    continued.resume(path, SETTINGS)
+    assert (continued.round, len(continued.episodes)) == (1, 3)
+    for student in (whole, continued):
+        student.finish(2, np.random.default_rng(1))
+    for name, part in whole.weights().items():
+        np.testing.assert_array_equal(part, continued.weights()[name])
+
+
+def test_another_run_or_a_damaged_file_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "imitation.pt"
+    write_atomically(student_of().state_dict(SETTINGS), path)
+    with pytest.raises(InvalidCheckpointError, match="other settings; name another folder"):
+        student_of().resume(path, {"seed": 1})
+    torch.save({"round": 1}, path)
+    with pytest.raises(InvalidCheckpointError, match="differs in its keys"):
+        student_of().resume(path, SETTINGS)

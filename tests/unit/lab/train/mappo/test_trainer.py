@@ -1,0 +1,259 @@
+"""Chunks, what an iteration learns, and checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from lab.sim.metrics import Metrics
+from lab.sim.scenario import RouteFiles, Scenario
+from lab.train.checkpoint import InvalidCheckpointError, write_atomically
+from lab.train.mappo.config import Config
+from lab.train.mappo.networks import avail_actions_of, pick, unroll
+from lab.train.mappo.ppo import Batch
+from lab.train.mappo.rollout import Episode
+from lab.train.mappo.traffic import DrawnHours, Mix, OneScenario
+from lab.train.mappo.trainer import Trainer
+from lab.train.policy_network import read_state_dict
+from lab.train.signals import state_dim
+from models.networks.shipped import NET_FILE, SHIPPED
+from models.policy.form import HIDDEN_DIM, PolicyForm
+
+CONFIG = Config(
+    critic_iterations=0,
+    chunk=4,
+    epochs=3,
+    minibatches=2,
+    episodes=2,
+    repeats=1,
+    rate_factor=1.0,
+    actor_rate=1.2e-3,
+)
+TRAFFIC = DrawnHours()
+N_AGENTS, N_ACTIONS = SHIPPED.n_agents, SHIPPED.n_actions
+INPUT_DIM = PolicyForm.of(SHIPPED).input_dim
+STATE_DIM = state_dim(TRAFFIC.example)
+N_DECISIONS = 12
+AVAIL_ACTIONS = avail_actions_of(SHIPPED)
+NO_METRICS = Metrics(0, 0, 0, {}, 0, 0)
+
+
+def trainer_of(config: Config, start: Path | None = None) -> Trainer:
+    return Trainer(config, TRAFFIC, start)
+
+
+def make_episode(seed: int) -> Episode:
+    rng = np.random.default_rng(seed)
+    inputs = rng.random((N_DECISIONS, N_AGENTS, INPUT_DIM), np.float32)
+    inputs[..., -N_AGENTS:] = np.eye(N_AGENTS)
+    n_phases = [junction.n_phases for junction in SHIPPED.junctions.values()]
+    return Episode(
+        inputs=inputs,
+        states=rng.random((N_DECISIONS + 1, STATE_DIM), np.float32),
+        actions=rng.integers(n_phases, size=(N_DECISIONS, N_AGENTS)),
+        free=rng.random((N_DECISIONS, N_AGENTS)) < 0.7,
+        rewards=rng.normal(size=(N_DECISIONS, N_AGENTS)).astype(np.float32),
+        metrics=NO_METRICS,
+    )
+
+
+@pytest.fixture
+def batch() -> Batch:
+    return trainer_of(CONFIG).prepare([make_episode(1), make_episode(2)])[0]
+
+
+def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch: Batch) -> None:
+    trainer = trainer_of(CONFIG)
+    inputs = torch.from_numpy(np.stack([make_episode(1).inputs, make_episode(2).inputs], axis=1))
+    whole, _ = unroll(trainer.actor, inputs, torch.zeros(2, N_AGENTS, HIDDEN_DIM), AVAIL_ACTIONS)
+    chunked, _ = unroll(trainer.actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
+    # chunk 2 k + e holds decisions 4 k to 4 k + 3 of episode e
+    for chunk in range(6):
+        first, episode = 4 * (chunk // 2), chunk % 2
+        torch.testing.assert_close(chunked[:, chunk], whole[first : first + 4, episode])
+
+
+def test_chunks_keep_what_belongs_together(batch: Batch) -> None:
+    episode = make_episode(2)
+    np.testing.assert_array_equal(batch.actions[:, 3], episode.actions[4:8])
+    np.testing.assert_array_equal(batch.free[:, 3], episode.free[4:8])
+    np.testing.assert_array_equal(batch.states[:, 3], episode.states[4:8])
+
+
+def test_phases_that_a_junction_lacks_are_never_drawn(batch: Batch) -> None:
+    logits, _ = unroll(trainer_of(CONFIG).actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
+    probabilities = logits.softmax(-1)
+    for junction in SHIPPED.junctions.values():
+        assert (probabilities[..., junction.agent_index, junction.n_phases :] == 0).all()
+
+
+def test_learning_makes_better_actions_likelier(batch: Batch) -> None:
+    trainer = trainer_of(replace(CONFIG, epochs=10, target_kl=10.0, entropy_bonus=0.0))
+    better = batch.actions == 0
+    free = torch.ones_like(batch.free)
+    trainer.learn(replace(batch, advantages=torch.where(better, 1.0, -1.0), free=free))
+    logits, _ = unroll(trainer.actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
+    gain = pick(logits.log_softmax(-1), batch.actions) - batch.log_probabilities
+    assert gain[better].mean() > 0
+    assert gain[~better].mean() < 0
+
+
+def test_decisions_without_a_choice_teach_nothing(batch: Batch) -> None:
+    trainer = trainer_of(replace(CONFIG, entropy_bonus=0.0))
+    before = {name: tensor.clone() for name, tensor in trainer.actor.state_dict().items()}
+    trainer.learn(replace(batch, advantages=torch.where(batch.free, 0.0, 5.0)))
+    assert all(torch.equal(before[name], t) for name, t in trainer.actor.state_dict().items())
+
+
+def test_epochs_end_once_the_policy_has_moved_far_enough(batch: Batch) -> None:
+    row = trainer_of(replace(CONFIG, target_kl=-1.0)).learn(batch)
+    assert row["actor_steps"] == 1
+
+
+def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was_said(
+    batch: Batch,
+) -> None:
+    trainer = trainer_of(replace(CONFIG, target_kl=1e-9, rate_factor=2.0))
+    trainer.learn(batch)
+    assert trainer.actor_scale == 0.5
+    trainer.config = replace(trainer.config, target_kl=10.0)
+    for scale in (1.0, 1.0):
+        trainer.learn(batch)
+        assert trainer.actor_scale == scale
+
+
+def test_steps_stay_as_long_as_was_said_where_nothing_adapts_them(batch: Batch) -> None:
+    trainer = trainer_of(replace(CONFIG, target_kl=1e-9))
+    trainer.learn(batch)
+    assert trainer.actor_scale == 1.0
+
+
+def test_critic_learns_alone_at_first(batch: Batch) -> None:
+    trainer = trainer_of(replace(CONFIG, critic_iterations=1))
+    actor, critic = (
+        {name: tensor.clone() for name, tensor in network.state_dict().items()}
+        for network in (trainer.actor, trainer.critic)
+    )
+    trainer.learn(batch)
+    assert all(torch.equal(actor[name], t) for name, t in trainer.actor.state_dict().items())
+    assert not all(torch.equal(critic[name], t) for name, t in trainer.critic.state_dict().items())
+
+
+def test_actor_is_saved_in_the_form_that_is_served(tmp_path: Path) -> None:
+    write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "best.th")
+    assert (
+        sum(tensor.numel() for tensor in read_state_dict(tmp_path / "best.th", SHIPPED).values())
+        == 102_788
+    )
+
+
+def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
+    actor = trainer_of(CONFIG).actor
+    weights = actor.rnn.weight_hh.detach()
+    torch.testing.assert_close(weights.T @ weights, torch.eye(HIDDEN_DIM), atol=1e-4, rtol=0)
+    logits, _ = actor(torch.rand(8, INPUT_DIM), torch.zeros(8, HIDDEN_DIM))
+    assert logits.abs().max() < 0.1
+
+
+def test_softened_start_tries_more_and_prefers_the_same(batch: Batch, tmp_path: Path) -> None:
+    policy = trainer_of(CONFIG).actor
+    torch.nn.init.normal_(policy.fc2.bias)
+    start = tmp_path / "start.th"
+    write_atomically(policy.state_dict(), start)
+    sharp = trainer_of(CONFIG, start).actor
+    soft = trainer_of(replace(CONFIG, temperature=2), start).actor
+    seen, hidden = batch.inputs[0].flatten(0, 1), batch.hidden.flatten(0, 1)
+    with torch.no_grad():
+        torch.testing.assert_close(2 * soft(seen, hidden)[0], sharp(seen, hidden)[0])
+
+
+def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
+    trainer = trainer_of(replace(CONFIG, average_decay=0.75))
+    for value in (0.0, 4.0):
+        torch.nn.init.constant_(trainer.actor.fc2.bias, value)
+        trainer.average.update_parameters(trainer.actor)
+    assert trainer.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
+    write_atomically(trainer.state_dict(), tmp_path / "checkpoint.pt")
+    resumed = trainer_of(replace(CONFIG, average_decay=0.75))
+    resumed.resume(tmp_path / "checkpoint.pt")
+    assert resumed.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
+
+
+def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: Batch) -> None:
+    config = replace(CONFIG, rate_factor=2.0, target_kl=1e-9)
+    first = trainer_of(config)
+    first.learn(batch)
+    assert first.actor_scale == 0.5
+    write_atomically(first.state_dict(), tmp_path / "checkpoint.pt")
+    second = trainer_of(config)
+    second.resume(tmp_path / "checkpoint.pt")
+    assert first.learn(batch) == second.learn(batch)
+    for name, tensor in first.actor.state_dict().items():
+        assert torch.equal(tensor, second.actor.state_dict()[name])
+
+
+def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
+    write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
+    with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
+        trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
+    other = Trainer(CONFIG, DrawnHours(Mix(breakdowns=0.5)))
+    with pytest.raises(InvalidCheckpointError, match=r"made with breakdowns 0.2, not 0.5"):
+        other.resume(tmp_path / "checkpoint.pt")
+
+
+def test_an_episode_that_is_shorter_than_a_chunk_is_refused() -> None:
+    hours = DrawnHours(Mix(duration_s=4 * 5))
+    Trainer(CONFIG, hours)
+    with pytest.raises(ValueError, match="An episode has 4 decisions, fewer than the chunk of 5"):
+        Trainer(replace(CONFIG, chunk=5), hours)
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> OneScenario:
+    routes = tmp_path / "town.rou.xml"
+    routes.write_text("<routes/>")
+    assert SHIPPED.file is not None
+    return OneScenario(Scenario(SHIPPED.file, NET_FILE, RouteFiles((routes,)), 0, 3600))
+
+
+def test_a_checkpoint_of_a_city_under_other_rules_is_refused(
+    tmp_path: Path, city: OneScenario
+) -> None:
+    write_atomically(Trainer(CONFIG, city).state_dict(), tmp_path / "checkpoint.pt")
+    other = replace(city, scenario=replace(city.scenario, decision_s=5))
+    with pytest.raises(InvalidCheckpointError, match="made with decision_s 10, not 5"):
+        Trainer(CONFIG, other).resume(tmp_path / "checkpoint.pt")
+
+
+def test_a_checkpoint_with_a_setting_that_the_run_lacks_is_refused(tmp_path: Path) -> None:
+    state = trainer_of(CONFIG).state_dict()
+    state["config"]["bus_weight"] = 5.0
+    write_atomically(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(InvalidCheckpointError, match=r"made with bus_weight 5\.0, not None"):
+        trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")
+
+
+def test_a_checkpoint_of_an_older_version_that_lacks_settings_is_continued(
+    tmp_path: Path, city: OneScenario
+) -> None:
+    state = Trainer(CONFIG, city).state_dict()
+    for name in ("decision_s", "files", "n_validation"):
+        del state["config"][name]
+    write_atomically(state | {"iteration": 7}, tmp_path / "checkpoint.pt")
+    trainer = Trainer(CONFIG, city)
+    trainer.resume(tmp_path / "checkpoint.pt")
+    assert trainer.iteration == 7
+
+
+def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
+    state = trainer_of(CONFIG).state_dict()
+    state["actor_optimizer"]["param_groups"][0]["params"] = [0]
+    write_atomically(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(InvalidCheckpointError, match="actor_optimizer does not fit"):
+        trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")

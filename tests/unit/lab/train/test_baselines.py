@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+
+from lab.train.forecasts.baselines import LinearAutoregression, mean_absolute_errors
+
+RANDOM = np.random.default_rng(0)
+
+
+def test_a_linear_relation_is_found() -> None:
+    inputs = RANDOM.uniform(1, 9, (500, 3, 2))
+    targets = inputs[:, -1] + 0.5 * inputs[:, 0] + 2
+    model = LinearAutoregression(inputs, targets, ridge=1e-9)
+    fresh = RANDOM.uniform(1, 9, (10, 3, 2))
+    np.testing.assert_allclose(model(fresh), fresh[:, -1] + 0.5 * fresh[:, 0] + 2, atol=1e-4)
+
+
+def test_forecasts_are_not_negative() -> None:
+    inputs = RANDOM.uniform(0, 1, (50, 2, 1))
+    model = LinearAutoregression(inputs, inputs[:, -1] - 5)
+    assert (model(inputs) == 0).all()
+
+
+def test_errors_are_per_column() -> None:
+    errors = mean_absolute_errors(np.array([[1.0, 2], [3, 4]]), np.array([[1.0, 4], [5, 4]]))
+    assert errors.tolist() == [1, 1]
