@@ -181,7 +181,7 @@ BENCHMARK = Benchmark(
         Section(
             "make bench-transports",
             [_RATES, _TIMES],
-            page=SPEED.parent / "decisions" / "speed.md",
+            page=SPEED.parent / "decisions" / "grpc.md",
         )
     ],
     rounds=3,
