@@ -33,7 +33,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all autoscaling load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -123,16 +123,14 @@ demo: $(VENV)/.lab  ## simulate an hour of traffic that the running system contr
 bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
 	@$(BIN)/python -m load_tests.bench peers $(ARGS)
 
-bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-transports bench-hostile  ## measure the tables of docs/speed.md
-
-autoscaling: $(VENV)/.dev  ## drive load up and down, and watch replicas follow (on a separate cluster)
-	@$(BIN)/python -m load_tests.autoscaling $(ARGS)
+bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile bench-overload  ## measure the tables of docs/speed.md
 
 bench-%: $(VENV)/.dev
 	@$(BIN)/python -m load_tests.bench $* $(ARGS)
 
-load: $(VENV)/.load  ## load the running system with scenarios, and judge them by gates (ARGS="--help" for all)
-	@$(BIN)/python -m load_tests.scenarios $(ARGS)
+load: $(VENV)/.load  ## load the running system with Locust, and judge it by gates (SCENARIO=controllers; ARGS="--help" for options)
+	@mkdir -p reports
+	@LOAD_SCENARIO=$(SCENARIO) $(BIN)/locust -f load_tests/locustfile.py --headless --only-summary --html reports/load.html $(ARGS)
 
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)

@@ -2,12 +2,13 @@
 
 {benchmarks}
     make bench ARGS="--only greenwave,fastapi --rounds 1"
-    make bench-gateway ARGS="--docs"
+    make bench-growth ARGS="--only states --sizes 5,500"
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +17,7 @@ import httpx
 
 from greenwave.client import GreenwaveError
 from load_tests.bench.harness import Benchmark, BenchmarkError, console
-from load_tests.bench.report import Report, describe_machine
-from load_tests.bench.results import Results
+from load_tests.bench.report import Results, describe_machine, results_table, thresholds_table
 from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
@@ -31,8 +31,8 @@ MODULES = {
     "forecasts-records": "forecasts and loans beside bare FastAPI",
     "growth": "many hidden states, junctions or records beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
-    "transports": "the Open Inference Protocol over HTTP and over gRPC",
     "hostile": "well-behaved clients beside hostile ones",
+    "overload": "well-behaved clients beside too many connections",
 }
 ERRORS = (
     BenchmarkError,
@@ -58,9 +58,9 @@ def main(arguments: list[str]) -> int:
 
 
 def run(benchmark: Benchmark, arguments: list[str]) -> int:
-    """Measure, print and write the report; return 1 if a figure is missing."""
+    """Measure, print the tables, and write them and all figures; return 1 if one is missing."""
     options = _read_options(benchmark, arguments)
-    conditions, results, whole = describe_machine(), Results(), True
+    conditions, results = describe_machine(), Results()
     try:
         wrk_command("", 1, 1.0, ())
         benchmark.measure(options, results)
@@ -70,14 +70,22 @@ def run(benchmark: Benchmark, arguments: list[str]) -> int:
         results.failures.append("Interrupted; this was measured before.")
     for failure in results.failures:
         console.print(failure, style="red", markup=False)
-        whole = False
     if results.subjects:
-        sections = [each for each in benchmark.sections if each.is_measured(results)]
-        report = Report(benchmark.name, sections, results, conditions, options.seconds)
-        console.print(report.text(), markup=False)
-        for path in report.write_docs() if options.docs and whole else report.write(options.folder):
-            console.print(f"Written: {path}")
-    return 0 if whole else 1
+        tables = [results_table(results, columns) for columns in benchmark.tables]
+        parts = [*tables, thresholds_table(results, benchmark.thresholds), benchmark.notes(results)]
+        text = "\n\n".join(filter(None, parts))
+        console.print(text, markup=False)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        rounds = (
+            f"Medians of {results.n_rounds} rounds, each load for {options.seconds:g} s; in"
+            " brackets the ratio to the first row, or to the first row of the same group."
+        )
+        page = options.folder / f"{benchmark.name}.md"
+        page.write_text(f"{conditions}.\n\n{rounds}\n\n{text}\n")
+        content = {"conditions": conditions, "results": results.as_json()}
+        page.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+        console.print(f"Written: {page} and {page.with_suffix('.json').name}")
+    return 1 if results.failures else 0
 
 
 def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
@@ -112,22 +120,12 @@ def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namesp
         "--folder",
         type=Path,
         default=ROOT / "reports" / "bench",
-        help="for the tables, the figures and the pictures (default: reports/bench)",
-    )
-    parser.add_argument(
-        "--docs", action="store_true", help="replace the tables and pictures in docs/ instead"
+        help="for the tables and the figures (default: reports/bench)",
     )
     options = parser.parse_args(arguments)
     options.port_base = free_port_base()
     if benchmark.sizes and options.sizes and len(options.only) != 1:
         parser.error("--sizes needs --only with one part.")
-    in_parts = {each.part for each in benchmark.sections}
-    if (
-        options.docs
-        and set(options.only) != set(benchmark.parts)
-        and not in_parts >= {*options.only}
-    ):
-        parser.error("--docs needs every part of this benchmark.")
     return options
 
 

@@ -28,8 +28,7 @@ from load_tests.bench.harness import (
     uvicorn,
     wait_until_answered,
 )
-from load_tests.bench.report import Section, load_tables
-from load_tests.bench.results import Results, Threshold
+from load_tests.bench.report import Results, Threshold, load_tables
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import running_system
@@ -55,6 +54,25 @@ def _thresholds(what: str, peer: str, rate: float, latency: float) -> list[Thres
         Threshold(ours, "per_s", SIXTEEN.name, ">=", rate, theirs),
         Threshold(ours, "p50_ms", ONE.name, "<=", latency, theirs),
     ]
+
+
+THRESHOLDS = [
+    *_thresholds("density", TORCH, 0.8, 1.6),
+    *_thresholds("density", SAME, 0.8, 1.6),
+    *_thresholds("flow", TORCH, 0.8, 1.6),
+    *(
+        Threshold(
+            _name(f"{what}, {store}", GREENWAVE),
+            "per_s",
+            SIXTEEN.name,
+            ">=",
+            share,
+            _name(f"{what}, {store}", FASTAPI),
+        )
+        for what, share in OPERATIONS.items()
+        for store in STORES.values()
+    ),
+]
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
@@ -136,27 +154,6 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=[*FORECASTS, *STORES],
     measure=_measure,
-    sections=[
-        Section(
-            "make bench-forecasts-records",
-            load_tables([load.name for load in LOADS]),
-            [
-                *_thresholds("density", TORCH, 0.8, 1.6),
-                *_thresholds("density", SAME, 0.8, 1.6),
-                *_thresholds("flow", TORCH, 0.8, 1.6),
-                *(
-                    Threshold(
-                        _name(f"{what}, {store}", GREENWAVE),
-                        "per_s",
-                        SIXTEEN.name,
-                        ">=",
-                        share,
-                        _name(f"{what}, {store}", FASTAPI),
-                    )
-                    for what, share in OPERATIONS.items()
-                    for store in STORES.values()
-                ),
-            ],
-        )
-    ],
+    tables=load_tables([load.name for load in LOADS]),
+    thresholds=THRESHOLDS,
 )

@@ -30,8 +30,7 @@ from load_tests.bench.harness import (
     idle_cores,
     take_turns,
 )
-from load_tests.bench.report import Column, Section, load_tables, markdown_table
-from load_tests.bench.results import Results, Threshold
+from load_tests.bench.report import Column, Results, Threshold, load_tables, markdown_table
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, running_system
 
@@ -151,15 +150,10 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(GATEWAYS),
     measure=_measure,
-    sections=[
-        Section(
-            "make bench-gateway",
-            load_tables(
-                [load.name for load in LOADS],
-                *(Column(f"of it {kind}", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
-            ),
-            THRESHOLDS,
-            notes=_cores,
-        )
-    ],
+    tables=load_tables(
+        [load.name for load in LOADS],
+        *(Column(f"of it {kind}", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
+    ),
+    thresholds=THRESHOLDS,
+    notes=_cores,
 )

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import httpx
 import psutil
-from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from deployments.customers import record_types
@@ -39,11 +38,10 @@ from load_tests.bench.harness import (
     Target,
     measure_into,
 )
-from load_tests.bench.report import Column, Section
-from load_tests.bench.results import Results
+from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import own_bytes
 from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.shipped import ROOT, shipped_application
+from load_tests.harness.shipped import shipped_application
 from load_tests.harness.states_folder import used_bytes
 from load_tests.harness.system import System, running_system
 from models.networks.file import network_as_json
@@ -289,56 +287,12 @@ _RECORD_COLUMNS = [
 ]
 
 
-def draw(results: Results) -> Figure:
-    """Draw latency, memory and recovery over the number of hidden states."""
-    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
-    subjects = [each for each in results.subjects if each.endswith("hidden states")]
-    sizes = [int(each.split()[0].replace(",", "")) for each in subjects]
-    panels: dict[str, dict[str, tuple[str, str]]] = {
-        "latency of one request, ms": {"p50": ("p50_ms", ONE.name), "p99": ("p99_ms", ONE.name)},
-        "memory, MB": {
-            "replica": ("replica_mb", ""),
-            "state actor": ("actor_mb", ""),
-            "table": ("table_mb", ""),
-        },
-        "seconds after kill -9 of both": {"first step": ("back_s", "")},
-    }
-    for axes, (title, lines) in zip(
-        figure.subplots(1, 3, sharex=True), panels.items(), strict=True
-    ):
-        for label, (name, load) in lines.items():
-            values = [results.median(subject, name, load) for subject in subjects]
-            axes.plot(sizes, values, marker="o", ms=3, lw=1, label=label)
-        axes.set_title(title, fontsize="medium")
-        axes.set(xscale="log", xlabel="hidden states")
-        axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize="small")
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
 BENCHMARK = Benchmark(
     name="growth",
     about=__doc__,
     parts=list(SIZES),
     measure=_measure,
-    sections=[
-        Section(
-            "make bench-growth, states",
-            [_STATE_COLUMNS],
-            part="states",
-            caption="Latency, memory and recovery over the number of hidden states",
-            picture="growth.png",
-            draw=draw,
-        ),
-        Section(
-            "make bench-growth, junctions",
-            [_JUNCTION_COLUMNS],
-            part="junctions",
-            page=ROOT / "docs" / "networks.md",
-        ),
-        Section("make bench-growth, records", [_RECORD_COLUMNS], part="records"),
-    ],
+    tables=[_STATE_COLUMNS, _JUNCTION_COLUMNS, _RECORD_COLUMNS],
     rounds=3,
     sizes=SIZES,
 )

@@ -21,8 +21,7 @@ import httpx
 import psutil
 from rich.console import Console
 
-from load_tests.bench.report import Section
-from load_tests.bench.results import Results
+from load_tests.bench.report import Columns, Results, Threshold
 from load_tests.harness.processes import (
     REST,
     busy_seconds,
@@ -48,13 +47,14 @@ class BenchmarkError(RuntimeError):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark.
+    """One benchmark, and its report.
 
     Attributes:
         about: the help text.
         parts: what ``--only`` can select.
         measure: adds figures to the results.
-        sections: of its report.
+        tables: of its report.
+        notes: what follows them.
         sizes: what ``--sizes`` replaces, by part.
     """
 
@@ -62,7 +62,9 @@ class Benchmark:
     about: str
     parts: Sequence[str]
     measure: Callable[[argparse.Namespace, Results], None]
-    sections: Sequence[Section]
+    tables: Sequence[Columns]
+    thresholds: Sequence[Threshold] = ()
+    notes: Callable[[Results], str] = lambda _: ""
     rounds: int = 5
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 

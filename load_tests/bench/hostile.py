@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from load_tests.bench.harness import PACED, Benchmark, Target, measure_into
-from load_tests.bench.report import Column, Section
-from load_tests.bench.results import Results, Threshold
+from load_tests.bench.report import Column, Results, Threshold
 from load_tests.harness.processes import memory_bytes
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, running_system
@@ -217,30 +216,18 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(KINDS),
     measure=_measure,
-    sections=[
-        Section(
-            "make bench-hostile",
-            [
-                [
-                    Column("p99 ms", "p99_ms", PACED.name, 1, versus_first=True),
-                    Column("p50 ms", "p50_ms", PACED.name, 1),
-                    Column("req/s", "per_s", PACED.name),
-                    Column("memory grown, MB", "grown_mb"),
-                ]
-            ],
-            [
-                Threshold(
-                    _subject(place, kind),
-                    "p99_ms",
-                    PACED.name,
-                    "<=",
-                    2,
-                    _subject(place, None),
-                )
-                for place in (EDGE, FRONT)
-                for kind in KINDS.values()
-            ],
-        )
+    tables=[
+        [
+            Column("p99 ms", "p99_ms", PACED.name, 1, versus_first=True),
+            Column("p50 ms", "p50_ms", PACED.name, 1),
+            Column("req/s", "per_s", PACED.name),
+            Column("memory grown, MB", "grown_mb"),
+        ]
+    ],
+    thresholds=[
+        Threshold(_subject(at, kind), "p99_ms", PACED.name, "<=", 2, _subject(at, None))
+        for at in (EDGE, FRONT)
+        for kind in KINDS.values()
     ],
     rounds=2,
 )

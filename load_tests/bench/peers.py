@@ -16,13 +16,11 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from load_tests.bench.harness import (
     ONE,
@@ -40,8 +38,7 @@ from load_tests.bench.harness import (
     uvicorn,
     wait_until_answered,
 )
-from load_tests.bench.report import Column, Section, load_tables
-from load_tests.bench.results import Results, Threshold
+from load_tests.bench.report import Column, Results, Threshold, load_tables
 from load_tests.harness.processes import cpu_seconds, memory_bytes
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.system import running_system
@@ -331,38 +328,6 @@ def _settings(results: Results) -> str:
     )
 
 
-def draw(results: Results) -> Figure:
-    """Draw throughput at each load, CPU time at the middle one, and memory."""
-    names = [each.name for each in CONTENDERS.values() if each.name in results.subjects]
-    figure = Figure(figsize=(9.6, 1.4 + 0.42 * len(names)), layout="constrained")
-    speed, cpu, memory = figure.subplots(1, 3, sharey=True, width_ratios=[2, 1, 1])
-
-    def medians(value: str, load: str = "") -> Sequence[float]:
-        return [results.median(name, value, load) or 0.0 for name in names]
-
-    height = 0.8 / len(PLAIN)
-    shades = ("#a6cee3", "#1f78b4", "#08306b")
-    for number, (load, colour) in enumerate(zip(PLAIN, shades, strict=True)):
-        at = [row + (number - 1) * height for row in range(len(names))]
-        speed.barh(at, medians("per_s", load.name), height, color=colour, label=load.name)
-    speed.set_yticks(range(len(names)), names)
-    speed.invert_yaxis()  # the first contender on top
-    speed.set_xlabel("requests/s")
-    figure.legend(loc="outside upper center", ncols=len(PLAIN), frameon=False, title="connections")
-    colours = ["#1b9e77" if name == GREENWAVE else "#999999" for name in names]
-    for axes, values, label, form in (
-        (cpu, medians("cpu_ms", SIXTEEN.name), f"CPU ms each at {SIXTEEN.name}", "%.2f"),
-        (memory, medians("memory_mb"), "memory, MB", "%.0f"),
-    ):
-        bars = axes.barh(range(len(names)), values, 0.6, color=colours)
-        axes.bar_label(bars, fmt=form, padding=2, fontsize="small")
-        axes.margins(x=0.25)  # room for the numbers
-        axes.set_xlabel(label)
-    for axes in (speed, cpu, memory):
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
 _rates, _latencies, _costs = load_tables(
     [load.name for load in PLAIN],
     Column("memory, MB", "memory_mb"),
@@ -387,16 +352,8 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(CONTENDERS),
     measure=_measure,
-    sections=[
-        Section(
-            "make bench",
-            [_rates, _latencies, _costs, _at_once],
-            THRESHOLDS,
-            caption="Throughput, CPU time and memory of each contender",
-            picture="bench.png",
-            draw=draw,
-            notes=_settings,
-        ),
-    ],
+    tables=[_rates, _latencies, _costs, _at_once],
+    thresholds=THRESHOLDS,
+    notes=_settings,
     rounds=3,
 )

@@ -22,8 +22,7 @@ from load_tests.bench.harness import (
     idle_cores,
     take_turns,
 )
-from load_tests.bench.report import Column, Section, load_tables
-from load_tests.bench.results import Results, Threshold
+from load_tests.bench.report import Column, Results, Threshold, load_tables
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import running_system
 from models.policy.form import SHIPPED_POLICY
@@ -108,6 +107,6 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=["one", "three", "turns", "apart", "shadow", "canary"],
     measure=_measure,
-    sections=[Section("make bench-replicas", _TABLES, THRESHOLDS)],
-    rounds=5,
+    tables=_TABLES,
+    thresholds=THRESHOLDS,
 )

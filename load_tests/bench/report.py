@@ -1,26 +1,88 @@
-"""The report of a benchmark: tables in Markdown, every figure as JSON, a picture."""
+"""The figures of a benchmark: medians, ratios to what they must reach, tables in Markdown, JSON."""
 
 from __future__ import annotations
 
-import json
 import platform
 import statistics
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from operator import ge, le
+from typing import Any
 
 import psutil
-from matplotlib.figure import Figure
 
-from load_tests.bench.results import Results, Threshold
-from load_tests.harness.command_line import save_figure
 from load_tests.harness.shipped import ROOT
 
-SPEED = ROOT / "docs" / "speed.md"
+COMPARISONS = {">=": ge, "<=": le}
 LABELS = {"per_s": "predictions/s", "p50_ms": "p50", "p99_ms": "p99", "cpu_ms": "CPU time"}
 MISSING = "-"
+
+Figures = Mapping[str, float]
+
+
+@dataclass
+class Results:
+    """What was measured, by subject and load; each round adds one set of figures.
+
+    Attributes:
+        subjects: in the order of their first figures.
+        failures: why a subject is missing or incomplete, as sentences.
+    """
+
+    subjects: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    _rounds: dict[tuple[str, str], list[Figures]] = field(default_factory=dict)
+
+    def add(self, subject: str, figures: Figures, load: str = "") -> None:
+        """Add the figures of one round; without a load, those of the subject itself."""
+        if subject not in self.subjects:
+            self.subjects.append(subject)
+        self._rounds.setdefault((subject, load), []).append(figures)
+
+    def median(self, subject: str, figure: str, load: str = "") -> float | None:
+        """Return the median over the rounds, or None if the figure was not measured."""
+        rounds = self._rounds.get((subject, load), ())
+        values = [figures[figure] for figures in rounds if figure in figures]
+        return float(statistics.median(values)) if values else None
+
+    @property
+    def n_rounds(self) -> int:
+        return max(map(len, self._rounds.values()), default=0)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [
+            {"subject": subject, "load": load, "rounds": [dict(each) for each in rounds]}
+            for (subject, load), rounds in self._rounds.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The ratio to a peer's figure that a figure must reach in the same run.
+
+    Attributes:
+        peer_load: of the peer's figure, if it is another one.
+    """
+
+    subject: str
+    figure: str
+    load: str
+    comparison: str
+    ratio: float
+    peer: str
+    peer_load: str | None = None
+
+    def measured(self, results: Results) -> float | None:
+        """Return the ratio of the medians, or None if one of them was not measured."""
+        own = results.median(self.subject, self.figure, self.load)
+        load = self.load if self.peer_load is None else self.peer_load
+        peer = results.median(self.peer, self.figure, load)
+        return own / peer if own is not None and peer else None
+
+    def is_met_by(self, ratio: float) -> bool:
+        return bool(COMPARISONS[self.comparison](ratio, self.ratio))
 
 
 @dataclass(frozen=True)
@@ -68,96 +130,6 @@ def load_tables(loads: Sequence[str], *of_subjects: Column) -> list[list[Column]
         + [Column(f"p99 ms at {each}", "p99_ms", each, 2) for each in loads],
         [Column(f"CPU ms each at {each}", "cpu_ms", each, 2) for each in loads] + list(of_subjects),
     ]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a report, with its place in the docs.
-
-    Attributes:
-        name: of the comments that enclose it on its page.
-        part: the part of the benchmark that measures it; None if all parts are needed.
-        draw: makes its picture, which is called ``picture``.
-    """
-
-    name: str
-    tables: Sequence[Columns]
-    thresholds: Sequence[Threshold] = ()
-    part: str | None = None
-    page: Path = SPEED
-    caption: str = ""
-    picture: str = ""
-    draw: Callable[[Results], Figure] | None = None
-    notes: Callable[[Results], str] | None = None
-
-    def is_measured(self, results: Results) -> bool:
-        return any(results_table(results, columns) for columns in self.tables)
-
-    def text(self, results: Results, conditions: str) -> str:
-        """Return the section in Markdown."""
-        parts = [conditions]
-        if self.draw:
-            parts.append(f"![{self.caption}]({self.picture})")
-        parts += [text for columns in self.tables if (text := results_table(results, columns))]
-        if self.thresholds:
-            parts.append(thresholds_table(results, self.thresholds))
-        if self.notes:
-            parts.append(self.notes(results))
-        return "\n\n".join(filter(None, parts))
-
-
-@dataclass(frozen=True)
-class Report:
-    """The results of a run, its conditions, and the sections that show them."""
-
-    name: str
-    sections: Sequence[Section]
-    results: Results
-    conditions: str
-    seconds: float
-
-    def text(self) -> str:
-        return "\n\n".join(section.text(self.results, "") for section in self.sections)
-
-    def write(self, folder: Path) -> Iterator[Path]:
-        """Write tables, figures and pictures into a folder, and yield the paths."""
-        folder.mkdir(parents=True, exist_ok=True)
-        page = folder / f"{self.name}.md"
-        texts = [each.text(self.results, "") for each in self.sections]
-        page.write_text("\n\n".join([self._conditions(), *texts]) + "\n")
-        yield page
-        path = folder / f"{self.name}.json"
-        content = {
-            "conditions": self.conditions,
-            "seconds": self.seconds,
-            "results": self.results.as_json(),
-        }
-        path.write_text(json.dumps(content, indent=1) + "\n")
-        yield path
-        for section in self.sections:
-            yield from _save_picture(section, self.results, folder)
-
-    def write_docs(self) -> Iterator[Path]:
-        """Replace the sections and pictures in the docs, and yield the paths."""
-        for section in self.sections:
-            text = section.text(self.results, self._conditions())
-            section.page.write_text(replace_section(section.page.read_text(), section.name, text))
-            yield section.page
-            yield from _save_picture(section, self.results, section.page.parent)
-
-    def _conditions(self) -> str:
-        others = self.results.values("other_cores")
-        beside = (
-            f" Meanwhile other programs, and other machines of the host, took"
-            f" {statistics.median(others):.2f} cores (median), {max(others):.2f} at most."
-            if others
-            else ""
-        )
-        return (
-            f"{self.conditions}.{beside}\n\nMedians of {self.results.n_rounds} rounds, each load"
-            f" for {self.seconds:g} s; in brackets the ratio to the"
-            f" first row, or to the first row of the same group."
-        )
 
 
 def describe_machine() -> str:
@@ -209,23 +181,3 @@ def thresholds_table(results: Results, thresholds: Iterable[Threshold]) -> str:
             ]
         )
     return markdown_table(["figure", "target", "measured", ""], rows) if rows else ""
-
-
-def replace_section(page: str, name: str, content: str) -> str:
-    """Return the page with other content between its comments ``name`` and ``end of name``.
-
-    Raises:
-        ValueError: the page does not have both, once each.
-    """
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    if page.count(begin) != 1 or page.count(end) != 1:
-        raise ValueError(f"The page needs exactly one {begin} and one {end}.")
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n\n{content.strip()}\n\n{end}{rest.partition(end)[2]}"
-
-
-def _save_picture(section: Section, results: Results, folder: Path) -> Iterator[Path]:
-    if section.draw:
-        path = folder / section.picture
-        save_figure(section.draw(results), path)
-        yield path

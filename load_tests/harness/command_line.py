@@ -1,14 +1,9 @@
-"""What the command lines of benchmarks, fault injection and load scenarios share."""
+"""What the command lines of benchmarks and fault injection share."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # matplotlib takes half a second, which --help does not need
-    from matplotlib.figure import Figure
 
 
 def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -21,8 +16,3 @@ def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
         return names
 
     return read
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture that is the same for the same figures; the suffix is its format."""
-    figure.savefig(path, dpi=110, metadata={"Software": None} if path.suffix == ".png" else None)

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-CONNECTIONS = 256  # of wrk, which overloads the service
-
 Profile = Sequence[tuple[float, float]]
 """Share of the time and share of the users, by time; two points at one time are a jump."""
 
@@ -23,11 +21,10 @@ class Scenario:
     """One scenario.
 
     Attributes:
-        about: one line for the help.
+        about: one line.
         user_classes: names in :mod:`load_tests.scenarios.users`.
         users: at the peak, by default.
         minutes: the length, by default.
-        is_flooded: whether wrk overloads the service meanwhile.
     """
 
     about: str
@@ -35,7 +32,6 @@ class Scenario:
     users: int
     minutes: float
     profile: Profile = RISE
-    is_flooded: bool = False
 
 
 SCENARIOS = {
@@ -51,13 +47,6 @@ SCENARIOS = {
         ["Planner"],
         users=50,
         minutes=2,
-    ),
-    "overload": Scenario(
-        "Clients beside 256 connections that ask without pause (--connections for more).",
-        ["PacedClient"],
-        users=20,
-        minutes=1,
-        is_flooded=True,
     ),
     "public": Scenario(
         "Requests from outside: cities, planners, clerks, and newcomers who log in.",
@@ -86,11 +75,6 @@ SCENARIOS = {
     ),
 }
 DEFAULT = "public"
-
-
-def describe() -> str:
-    """Return a line for each scenario."""
-    return "".join(f"    {name:<12} {each.about}\n" for name, each in SCENARIOS.items())
 
 
 def users_at(profile: Profile, users: int, share: float) -> int | None:

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import logging
 import os
 import random
-import subprocess
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from locust import User, between, constant, task
-from locust.exception import StopUser
 
 from greenwave.client import (
-    Addresses,
     Client,
     GreenwaveError,
     InvalidRequestError,
     Retries,
     Sample,
-    UnauthorizedError,
 )
 from greenwave.client.blocking import Connections
 from greenwave.client.core.call import NoReply, Reply, Send
-from load_tests.harness.wrk import wrk_command
-from load_tests.scenarios.results import Classified, classify, read_log
+from load_tests.scenarios.target import Target
 from models.networks.shipped import JUNCTIONS
 
-HOST = "http://127.0.0.1:8000"
 PERIOD_S = 5.0  # of a controller's decisions
-PAUSE_MS = 100
 PAUSE_AFTER_FAILURE_S = 0.5
 HOUR_S, MINUTE_S = 3600, 60
 # One attempt for each request: further attempts would hide failures.
 ONCE = Retries(attempts=1)
-logger = logging.getLogger(__name__)
+_FALLBACK = b'"fallback_mode '  # begins the status of a decision without the policy
 
 
 class CountingExchange:
@@ -62,10 +51,14 @@ class CountingExchange:
             self._own.connections = Connections(1, None)
         started = perf_counter()
         outcome: Reply | NoReply = self._own.connections(send)
-        milliseconds = (perf_counter() - started) * 1000
-        path = "/" + send.url.partition("?")[0].split("/", 3)[3]
-        classified = classify(outcome, may_be_refused=False)
-        _report(self._request, send.method, path, milliseconds, classified)
+        self._request.fire(
+            request_type=send.method,
+            name="/" + send.url.partition("?")[0].split("/", 3)[3],
+            response_time=(perf_counter() - started) * 1000,
+            response_length=0,
+            exception=failure_of(outcome),
+            context={},
+        )
         return outcome
 
     def close(self) -> None:
@@ -75,34 +68,25 @@ class CountingExchange:
             del self._own.connections
 
 
-def _report(
-    request: Any, method: str, path: str, milliseconds: float, classified: Classified
-) -> None:
-    request.fire(
-        request_type=method,
-        name=path + classified.suffix,
-        response_time=milliseconds,
-        response_length=0,
-        exception=classified.failure,
-        context={},
-    )
+def failure_of(outcome: Reply | NoReply) -> Exception | None:
+    """Return why a request counts as a failure; a fallback of the gateway is one."""
+    if isinstance(outcome, NoReply):
+        return ConnectionError(outcome.reason)
+    if outcome.status >= 400:
+        code = outcome.headers.get("x-error-code", "")
+        return RuntimeError(f"status {outcome.status} {code}".strip())
+    return RuntimeError("fallback of the gateway") if _FALLBACK in outcome.body else None
 
 
 _exchange = functools.cache(CountingExchange)
 
 
-def _addresses_of(host: str) -> Addresses:
-    if addresses := os.environ.get("LOAD_ADDRESSES"):
-        return Addresses(**json.loads(addresses))
-    return Addresses.of_edge("127.0.0.1") if host == HOST else Addresses.at(host)
-
-
-def new_client(host: str, exchange: CountingExchange) -> Client:
+def new_client(target: Target, exchange: CountingExchange) -> Client:
     """Make a client with its own login."""
     return Client(
-        _addresses_of(host),
-        os.environ.get("JWT_AUTH_USERNAME", "operator"),
-        os.environ.get("JWT_AUTH_PASSWORD") or "none was set",
+        target.addresses,
+        target.username,
+        target.password,
         inference_token=os.environ.get("INFERENCE_TOKEN"),
         retries=ONCE,
         exchange=exchange,
@@ -117,17 +101,13 @@ class ClientUser(User):
 
     Users share the login, because the gateway limits logins by address. The client blocks, which is
     Locust's way: gevent lets other users run while one waits for an answer.
-
-    Attributes:
-        may_be_refused: whether ``overloaded`` is counted separately, or as a failure.
     """
 
     abstract = True
-    host = HOST
 
     def on_start(self) -> None:
         self.exchange = _exchange(self.environment.events.request)
-        self.client = _shared_client(self.host, self.exchange)
+        self.client = _shared_client(self.environment.target, self.exchange)
         self.run_name = f"locust-{uuid.uuid4().hex[:12]}"
 
     def on_stop(self) -> None:
@@ -146,15 +126,8 @@ class City(ClientUser):
     def on_start(self) -> None:
         super().on_start()
         self.run = self.client.run(self.run_name)
-        try:
+        with contextlib.suppress(GreenwaveError):  # it is counted
             self.run.reset()
-        except UnauthorizedError as error:
-            logger.error("Is JWT_AUTH_PASSWORD the right one? %s", error)
-            self.environment.process_exit_code = 1
-            self.environment.runner.quit()
-            raise StopUser from error
-        except GreenwaveError:
-            pass  # it is counted
         time.sleep(random.uniform(0, PERIOD_S))
         self.due = time.monotonic()
 
@@ -214,42 +187,10 @@ class Newcomer(ClientUser):
 
     @task
     def look_around(self) -> None:
-        newcomer = new_client(self.host, self.exchange)
+        newcomer = new_client(self.environment.target, self.exchange)
         with contextlib.suppress(GreenwaveError):
             newcomer.gateway.health()
             newcomer.run(self.run_name).demo()
-
-
-class PacedClient(User):
-    """A connection of wrk with some ten predictions a second.
-
-    On a machine that is overloaded, the times of Locust's own requests would be those of Locust.
-    """
-
-    host = HOST
-    wait_time = constant(1)
-
-    def on_start(self) -> None:
-        with tempfile.NamedTemporaryFile("w", prefix="wrk-") as file:
-            requests = ("predict", "runs=1000", f"pause_ms={PAUSE_MS}", "log=1")
-            seconds = self.environment.parsed_options.run_time
-            command = wrk_command(f"{self.host}/predict_action", 1, seconds, requests)
-            self._wrk = subprocess.Popen(command, stdout=file)
-            self._log = Path(file.name).open()  # noqa: SIM115
-
-    @task
-    def report(self) -> None:
-        """Report the responses since the last call."""
-        for milliseconds, outcome in read_log(self._log):
-            classified = classify(outcome, may_be_refused=True)
-            request = self.environment.events.request
-            _report(request, "POST", "/predict_action", milliseconds, classified)
-
-    def on_stop(self) -> None:
-        self._wrk.kill()
-        self._wrk.wait()
-        self.report()
-        self._log.close()
 
 
 class Planner(ClientUser):

@@ -2,20 +2,83 @@
 
 from __future__ import annotations
 
-from load_tests.autoscaling import MOST, Scaling, scaled_application
+import asyncio
+from typing import Any
+
+from load_tests.chaos.checker import check
+from load_tests.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
+from load_tests.chaos.history import History, Key, Outcome
+from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
+from models.networks.shipped import JUNCTIONS
+
+NAME, PREFIX = "inference-scaled", "/scaled"
+LEAST, MOST = 1, 3
+FEW, MANY = 2, 40
+PATIENCE_S, TIMEOUT_S = 180.0, 15.0
 
 
 async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(
     system: System,
 ) -> None:
-    system.deploy(scaled_application("inference-scaled", "/scaled"))
-    scaling = Scaling(system, "inference-scaled", f"{system.url}/scaled")
+    system.deploy(scaled_application())
+    history = History()
     try:
-        verdict = await scaling.run(many=40, calm_s=1.0)
+        async with Client(f"{system.url}{PREFIX}", history, MANY, TIMEOUT_S) as client:
+            for controllers, replicas in ((FEW, LEAST), (MANY, MOST), (FEW, LEAST)):
+                followed = asyncio.create_task(until_running(system, replicas))
+                await asyncio.gather(
+                    *(control(f"{replicas}.{n}", client, followed) for n in range(controllers))
+                )
+                await followed
     finally:
-        system.remove("inference-scaled")
-    assert max(each.replicas for each in scaling.seconds) == MOST
-    assert len(scaling.history.answers) > 1000
-    assert scaling.history.failures == []
-    assert verdict.findings == ()
+        system.remove(NAME)
+    assert len(history.answers) > 1000
+    assert history.failures == []
+    assert check(history).findings == ()
+
+
+async def control(run: str, client: Client, followed: asyncio.Task[None]) -> None:
+    """Ask for the junctions of a run in turn, without pause, until the replicas have followed."""
+    while not followed.done():
+        for junction in JUNCTIONS:
+            asked = await client.predict(Key(run, junction))
+            if asked.outcome is not Outcome.ANSWERED:
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+
+
+async def until_running(system: System, replicas: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while await asyncio.to_thread(running, system) != replicas:
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
+
+
+def running(system: System) -> int:
+    deployments = system.instance.dashboard.applications()[NAME]["deployments"].values()
+    states = [replica["state"] for each in deployments for replica in each["replicas"]]
+    return states.count("RUNNING")
+
+
+def scaled_application() -> dict[str, Any]:
+    """Return the shipped inference between one and three replicas, scaled by windows of seconds.
+
+    A replica reports its load each second, because Serve's default of ten is slow for a test.
+    """
+    application = shipped_application(
+        "inference",
+        called=NAME,
+        prefix=PREFIX,
+        env={"RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1"},
+    )
+    (deployment,) = application["deployments"]
+    del deployment["num_replicas"]
+    deployment["autoscaling_config"] = {
+        "min_replicas": LEAST,
+        "max_replicas": MOST,
+        "target_ongoing_requests": 1,  # a busy client keeps few requests in progress
+        "look_back_period_s": 11,
+        "upscale_delay_s": 4,
+        "downscale_delay_s": 5,
+    }
+    return application

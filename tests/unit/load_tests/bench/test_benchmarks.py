@@ -1,4 +1,4 @@
-"""The command line of the benchmarks, their places in the docs, and what they generate."""
+"""The command line of the benchmarks, and what they generate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from load_tests.bench import overload
 from load_tests.bench.__main__ import MODULES, main, run
 from load_tests.bench.growth import generate_network
 from load_tests.bench.harness import Benchmark, BenchmarkError
 from load_tests.bench.peers import Environment
-from load_tests.bench.report import Column, Section, replace_section
-from load_tests.bench.results import Results
+from load_tests.bench.report import Column, Results
 from load_tests.harness.shipped import ROOT
 from models.networks.network import network_of
 
@@ -24,20 +24,12 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_section_has_its_place_in_the_docs(name: str) -> None:
-    for section in BENCHMARKS[name].sections:
-        assert replace_section(section.page.read_text(), section.name, "new")
-        if section.picture:
-            assert section.page.with_name(section.picture).exists()
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_threshold_compares_subjects_of_one_table(name: str) -> None:
-    for section in BENCHMARKS[name].sections:
-        columns = {(each.figure, each.load) for table in section.tables for each in table}
-        for each in section.thresholds:
-            assert (each.figure, each.load) in columns
-            assert (each.figure, each.peer_load or each.load) in columns
+    benchmark = BENCHMARKS[name]
+    columns = {(each.figure, each.load) for table in benchmark.tables for each in table}
+    for each in benchmark.thresholds:
+        assert (each.figure, each.load) in columns
+        assert (each.figure, each.peer_load or each.load) in columns
 
 
 def test_there_are_seven_benchmarks_and_make_measures_all() -> None:
@@ -55,9 +47,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
 
 
 TABLES = [[Column("rate", "per_s")]]
-EXAMPLE = Benchmark(
-    "example", "About.", ["good", "bad"], measure, [Section("x", TABLES)], sizes={"good": [1]}
-)
+EXAMPLE = Benchmark("example", "About.", ["good", "bad"], measure, TABLES, sizes={"good": [1]})
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +76,6 @@ def test_what_was_measured_before_a_failure_is_kept_and_fails(
         ["--sizes", "1,2"],
         ["--only", "good", "--sizes", "2,1"],
         ["--only", "good", "--sizes", "x"],
-        ["--only", "good", "--docs"],
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: list[str]) -> None:
@@ -110,6 +99,20 @@ def test_a_network_of_any_size_has_observations_and_actions_like_the_documents()
         assert (network.n_agents, network.n_actions, network.max_obs) == (n, 4, 19)
     assert generate_network(21) == generate_network(21)
     assert generate_network(21) != generate_network(21, seed=1)
+
+
+ACCEPTED = "RESPONSE 200 1500  "
+REFUSED = "RESPONSE 503 200 overloaded 1"
+
+
+def test_an_overload_refuses_properly_or_fails() -> None:
+    figures = overload.judge(["RESULT {}", *[ACCEPTED] * 3, REFUSED])
+    assert figures == {"p50_ms": 1.5, "p99_ms": 1.5, "refused_percent": 25.0}
+    for line in ("RESPONSE 503 9 overloaded ", "RESPONSE 500 9 internal 1", "RESPONSE 0 9  "):
+        with pytest.raises(BenchmarkError, match="ended with"):
+            overload.judge([ACCEPTED, ACCEPTED, line])
+    with pytest.raises(BenchmarkError, match="No request was accepted, 1 were"):
+        overload.judge([REFUSED])
 
 
 class Commands:

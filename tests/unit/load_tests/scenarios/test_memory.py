@@ -1,28 +1,15 @@
-"""Memory of processes: samples, names, pictures, and growth after the warm-up."""
+"""Memory of processes: samples, names, and growth after the warm-up."""
 
 from __future__ import annotations
 
-import csv
 import random
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
-from matplotlib.lines import Line2D
 
-from load_tests.harness.command_line import save_figure
-from load_tests.scenarios.memory import (
-    MemoryWatch,
-    draw,
-    fitted_growth,
-    judge_growth,
-    name_of,
-    write_memory,
-)
+from load_tests.scenarios.memory import MemoryWatch, fitted_growth, name_of
 
 
 @pytest.mark.parametrize(
@@ -44,10 +31,6 @@ def test_a_process_is_named_by_what_it_runs(command, name):
     assert name_of(command) == name
 
 
-def heights(line: Line2D) -> list[float]:
-    return [float(each) for each in np.asarray(line.get_ydata())]
-
-
 def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 
@@ -55,7 +38,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_each_process_is_sampled_while_it_lives():
     with sleeper() as child:
         processes = [psutil.Process(), psutil.Process(child.pid)]
-        watch = MemoryWatch(lambda: processes, 1)
+        watch = MemoryWatch(lambda: processes)
         watch.sample()
         child.kill()
         child.wait()
@@ -64,55 +47,6 @@ def test_each_process_is_sampled_while_it_lives():
     assert (len(own), len(of_child)) == (2, 1)
     assert min(size for _, size in own + of_child) > 100_000
     assert own[0][0] < own[1][0]
-
-
-def test_a_watch_samples_until_it_is_left():
-    looked = threading.Semaphore(0)
-
-    def processes() -> list[psutil.Process]:
-        looked.release()
-        return []
-
-    with MemoryWatch(processes, 0.001):
-        assert all(looked.acquire(timeout=20) for _ in range(3))
-    while looked.acquire(blocking=False):
-        pass
-    assert not looked.acquire(timeout=0.02)
-
-
-def test_every_sample_is_written(tmp_path: Path):
-    write_memory({"a (1)": [(0.0, 1_500_000), (5.04, 2_000_000)]}, tmp_path / "memory.csv")
-    with (tmp_path / "memory.csv").open() as file:
-        assert list(csv.reader(file)) == [
-            ["process", "seconds", "uss_mb"],
-            ["a (1)", "0.0", "1.500"],
-            ["a (1)", "5.0", "2.000"],
-        ]
-
-
-def test_the_picture_adds_up_all_and_names_those_that_have_changed_most(tmp_path: Path):
-    points = {
-        f"p ({n})": [(60.0 * at + n / 8, 1_000_000 * n * at) for at in range(5)] for n in range(8)
-    }
-    points["shrinks (8)"] = [(60.0 * at + 1, 1_000_000 * 8 * (4 - at)) for at in range(5)]
-    points["late (9)"] = [(241.0, 9_000_000)]
-    figure = draw(points)
-    whole, each = figure.axes
-    assert heights(whole.lines[0]) == [32, 28 + 24, 56 + 16, 84 + 8, 112 + 9]
-    legend = each.get_legend()
-    assert legend is not None
-    named = [text.get_text() for text in legend.get_texts()]
-    assert named == [*(f"p ({n})" for n in range(3, 8)), "shrinks (8)"]
-    assert [heights(line)[-1] for line in each.lines] == [*range(0, 16, 2), -16, 0]
-    for name in ("one.png", "two.png"):
-        save_figure(draw(points), tmp_path / name)
-    one, two = ((tmp_path / name).read_bytes() for name in ("one.png", "two.png"))
-    assert one == two
-    assert b"Matplotlib" not in one
-
-
-def test_an_empty_watch_makes_an_empty_picture():
-    assert [len(axes.lines) for axes in draw({}).axes] == [1, 0]
 
 
 MB = 1_000_000
@@ -126,7 +60,9 @@ def soak(size, begin: float = 0, end: float = MINUTES) -> list[tuple[float, int]
 
 
 def judged(**points: list[tuple[float, int]]) -> dict[str, bool]:
-    return {each.what: each.is_met for each in judge_growth(points, 3)}
+    watch = MemoryWatch(list)
+    watch.points = points
+    return {each.what: each.is_met for each in watch.judge(3)}
 
 
 def test_the_line_rises_by_what_was_added():

@@ -7,14 +7,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from greenwave.client import Addresses
-from load_tests.scenarios.gates import LoadTestError
-from load_tests.scenarios.target import LoadTarget, find_target
-from serve_app.processes.instance import Instance
+from load_tests.scenarios.target import LoadTestError, Target, find_target
 
 
 class Gateway(BaseHTTPRequestHandler):
@@ -51,24 +48,24 @@ def gateway() -> Iterator[str]:
         server.shutdown()
 
 
-def target(url: str, tmp_path: Path, password: str = "right") -> LoadTarget:
-    return LoadTarget(Addresses.at(url), "operator", password, Instance(tmp_path))
+def target(url: str, password: str = "right") -> Target:
+    return Target(Addresses.at(url), "operator", password, list)
 
 
-def test_who_may_come_in_can_load(gateway, tmp_path):
-    target(gateway, tmp_path).check()
+def test_who_may_come_in_can_load(gateway):
+    target(gateway).check()
 
 
-def test_a_wrong_password_is_told_of(gateway, tmp_path):
+def test_a_wrong_password_is_told_of(gateway):
     with pytest.raises(LoadTestError, match="refuses this user and password"):
-        target(gateway, tmp_path, "wrong").check()
+        target(gateway, "wrong").check()
 
 
-def test_where_nothing_runs_that_is_said(tmp_path):
+def test_where_nothing_runs_that_is_said():
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(LoadTestError, match=f"No system is ready at {url}"):
-        target(url, tmp_path).check()
+        target(url).check()
 
 
 def test_what_is_no_address_is_told_of(tmp_path, monkeypatch):
@@ -77,11 +74,6 @@ def test_what_is_no_address_is_told_of(tmp_path, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     with pytest.raises(LoadTestError, match="'localhost:8000'"):
         find_target(None, "localhost:8000")
-
-
-def test_memory_of_another_machine_cannot_be_sampled(tmp_path):
-    with pytest.raises(LoadTestError, match=f"no process of it is here.*{tmp_path}"):
-        target("http://elsewhere:8000", tmp_path).check_processes()
 
 
 def test_a_folder_without_a_password_is_named(tmp_path, monkeypatch):
@@ -99,4 +91,6 @@ def test_credentials_and_address_are_those_of_the_instance(tmp_path, monkeypatch
     found = find_target(23000, None)
     at = Addresses.of_edge("127.0.0.1", port_base=23000)
     assert (found.addresses, found.username, found.password) == (at, "somebody", "secret")
-    assert find_target(23000, "http://elsewhere:8000").url == "http://elsewhere:8000"
+    assert find_target(23000, "http://elsewhere:8000").addresses == Addresses.at(
+        "http://elsewhere:8000"
+    )
