@@ -33,7 +33,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status dashboards deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -46,9 +46,6 @@ down: $(VENV)/.serve  ## stop what `make up` started
 
 status: $(VENV)/.serve  ## show every application, and the starts and restarts of Ray and the edge
 	@$(BIN)/greenwave status $(ARGS)
-
-dashboards: $(VENV)/.serve  ## show the running system in Prometheus and Grafana, until Ctrl-C
-	@$(BIN)/greenwave dashboards $(ARGS)
 
 deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under load (ARGS=config.yaml)
 	@$(BIN)/greenwave deploy $(ARGS)

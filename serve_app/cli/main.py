@@ -73,12 +73,6 @@ COMMANDS = {
         "answer the Open Inference Protocol over gRPC, from a running inference service",
         "--url http://127.0.0.1:8000 --port 8033",
     ),
-    "dashboards": Command("dashboards", "start Prometheus and Grafana for the running system", ""),
-    "units": Command(
-        "units",
-        "write systemd units for this installation, in place of supervisord",
-        "--to /etc/systemd/system",
-    ),
     "environment": Command(
         "environment", "print the variables that `ray start` needs on every node", "> ray.env"
     ),

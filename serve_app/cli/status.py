@@ -32,22 +32,9 @@ def add_status(status: argparse.ArgumentParser) -> None:
     status.set_defaults(run=_status)
 
 
-def stop(instance: Instance, port_base: int | None) -> bool:
-    """Stop an instance; return False if nothing ran.
-
-    Raises:
-        InstanceError: systemd would start it again.
-    """
-    if Supervisord(instance, port_base).is_replaced():
-        raise InstanceError(
-            "systemd supervises this instance. Stop its units, greenwave and greenwave-edge."
-        )
-    return instance.stop()
-
-
 def _down(options: argparse.Namespace) -> None:
     instance = instance_of(options.port_base)
-    stopped = stop(instance, options.port_base)
+    stopped = instance.stop()
     if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
         instance.remove_runtime_files()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."
@@ -81,8 +68,7 @@ def running(options: argparse.Namespace) -> Instance:
 def _status(options: argparse.Namespace) -> None:
     instance = running(options)
     edge = edge_of(instance, options.port_base)
-    supervisord = Supervisord(instance, options.port_base)
-    is_supervised = supervisord.is_running() or supervisord.is_replaced()
+    is_supervised = Supervisord(instance, options.port_base).is_running()
     applications = [*_applications(instance)]
     processes = [
         _process("edge", edge.is_running(), instance, Role.EDGE),

@@ -17,7 +17,6 @@ from serve_app.cli.arguments import add_config, add_timeout
 from serve_app.cli.deploy import print_problems, read, rollout_of
 from serve_app.cli.foreground import exit_on_sigterm, stay
 from serve_app.cli.hints import greenwave_command, make_command
-from serve_app.cli.status import stop
 from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
 from serve_app.errors import ROOT, CommandError, EdgeError, InstanceError
@@ -112,7 +111,7 @@ def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None
             f" {ROOT}, add --replace; to run both, name another --port-base."
         )
     results.print(f"Stopping what runs from {running.folder} ...")
-    stop(instance, options.port_base)
+    instance.stop()
 
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
@@ -122,10 +121,8 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         raise CommandError("\n".join([*unreachable, "Nothing has been started."]))
     instance = instance_of(options.port_base)
     instance.make_folders()
-    is_ours = not Supervisord(instance, options.port_base).is_replaced()
     try:
-        if is_ours:
-            instance.stop()  # what is left of one that died
+        instance.stop()  # what is left of one that died
         for role in (Role.RAY_SUPERVISOR, Role.EDGE):
             status_file_of(instance, role).clear()
         instance = place_front(options)
@@ -137,8 +134,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         _wait_for_ray(instance)
         rollout.finish_start(config)
     except (CommandError, KeyboardInterrupt):
-        if is_ours:
-            instance.stop()
+        instance.stop()
         raise
     return instance
 
@@ -168,7 +164,7 @@ def place_front(options: argparse.Namespace) -> Instance:
 
 def _supervise(options: argparse.Namespace, instance: Instance) -> None:
     supervisord = Supervisord(instance, options.port_base)
-    if not supervisord.is_running() and not supervisord.is_replaced():
+    if not supervisord.is_running():
         supervisord.start()
 
 

@@ -15,7 +15,6 @@ import psutil
 INSTANCE_TAG = "GREENWAVE_INSTANCE"
 ROLE_TAG = "GREENWAVE_PART"
 CODE_TAG = "GREENWAVE_CODE"  # folder and version of the supervisors' code
-SUPERVISED_BY = "GREENWAVE_KEPT_BY"  # names a supervisor other than our supervisord
 EXEC_S = 0.1
 
 

@@ -18,10 +18,8 @@ from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import (
     INSTANCE_TAG,
     ROLE_TAG,
-    SUPERVISED_BY,
     Role,
     read_command,
-    read_tag,
 )
 
 LOG_BYTES = 1 << 20
@@ -46,13 +44,6 @@ class Supervisord:
 
     def is_running(self) -> bool:
         return bool(self.instance.processes(Role.SUPERVISORD))
-
-    def is_replaced(self) -> bool:
-        """Return whether another program, such as systemd, runs the supervisors."""
-        running = [
-            each for role in STOP_TIMEOUTS_S for each in running_supervisors(self.instance, role)
-        ]
-        return any(read_tag(supervisor, SUPERVISED_BY) for supervisor in running)
 
     def start(self) -> None:
         """Start it with a supervisor each for Ray and the edge, which adopt what runs.

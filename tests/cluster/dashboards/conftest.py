@@ -1,12 +1,10 @@
-"""A system with all of its services, its edge, and what `make dashboards` starts beside it."""
+"""A system with all of its services, its edge, and a Prometheus that asks it."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from load_tests.chaos.requests import (
     Record,
@@ -26,33 +25,27 @@ from load_tests.chaos.requests import (
     new_records,
     predictions,
 )
-from load_tests.harness.shipped import shipped_application
+from load_tests.harness.free_ports import free_port
+from load_tests.harness.shipped import ROOT, shipped_application
 from load_tests.harness.system import System, application, free_port_base
-from serve_app.cli.dashboards import FROM_BASE
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from tests.cluster.gateway.conftest import USER, gateway, wait_for
 
-EVERY_S = 1.0
+CONFIGS = ROOT / "configs"
+EVERY, EVERY_S = "1s", 1.0
 TOLD_S = 4.0
 RECORDS = ("accounts", "loans", "cards")
 
 
 @dataclass
 class Watched:
-    """A running system, and the Prometheus beside it.
-
-    Attributes:
-        command: the `greenwave dashboards` that runs.
-        log: what it prints.
-    """
+    """A running system, and the Prometheus beside it."""
 
     system: System
     edge: Edge
     prometheus: str
-    command: subprocess.Popen[bytes]
-    log: Path
 
     def ask(self, expression: str) -> list[dict[str, Any]]:
         """Return what Prometheus answers now."""
@@ -119,33 +112,43 @@ def watched() -> Iterator[Watched]:
         inference = application("inference", "/", replicas=2, diagnose_detectors=True)
         system.deploy(inference, gateway("gateway", "/api"), *others)
         edge.start()
-        command = _dashboards(folder, base)
-        try:
-            url = f"http://127.0.0.1:{base + FROM_BASE}"
-            watched = Watched(system, edge, url, command, folder / "log")
-            wait_for(lambda: "Ctrl-C" in watched.log.read_text())
-            yield watched
-        finally:
-            command.send_signal(signal.SIGINT)
-            command.wait(30)
+        with prometheus(folder, instance.ports) as url:
+            yield Watched(system, edge, url)
     finally:
         instance.stop()
         shutil.rmtree(folder, ignore_errors=True)
         instance.remove_runtime_files()
 
 
-def _dashboards(folder: Path, base: int) -> subprocess.Popen[bytes]:
-    words = ["-m", "serve_app.cli.main", "dashboards", "--every", f"{EVERY_S:g}"]
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, *words, "--port-base", str(base)],
-            env=os.environ | {"DATA_DIR": str(folder)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_heed_ctrl_c,
-        )
+@contextlib.contextmanager
+def prometheus(folder: Path, ports: Ports) -> Iterator[str]:
+    """Run Prometheus with the shipped configuration, but these ports, and yield its URL."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("no prometheus on PATH; Debian: apt install prometheus")
+    config = yaml.safe_load((CONFIGS / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": EVERY, "evaluation_interval": EVERY}
+    config["rule_files"] = [str(CONFIGS / pattern) for pattern in config["rule_files"]]
+    places = {"ray": ports.metrics, "haproxy": ports.haproxy_metrics, "edge": ports.edge_metrics}
+    for job in config["scrape_configs"]:
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{places[job['job_name']]}"]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{free_port()}"
+    command = [program, f"--config.file={folder / 'prometheus.yml'}"]
+    command += [f"--storage.tsdb.path={folder / 'series'}", f"--web.listen-address={address}"]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        ready = f"http://{address}/-/ready"
+        wait_for(lambda: _answers(ready))
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
-def _heed_ctrl_c() -> None:
-    """Take Ctrl-C also where the tests run in the background, which ignores it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2).is_success
+    except httpx.HTTPError:
+        return False

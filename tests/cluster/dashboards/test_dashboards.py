@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import signal
 import time
 
 import httpx
@@ -95,13 +94,3 @@ def test_no_alert_comes_while_all_is_well(watched: Watched) -> None:
     # The load of the tests is not like the traffic of the training; the machine is not theirs.
     expected = {"InputsDrift", "ObservationsDrift", "RequestsSlow", "MemoryFull"}
     assert {each["metric"]["alertname"] for each in firing} <= expected
-
-
-def test_it_says_where_to_look_and_ends_with_ctrl_c(watched: Watched) -> None:
-    """The last of the tests: it stops what the others need."""
-    assert watched.prometheus in watched.log.read_text()
-    watched.command.send_signal(signal.SIGINT)
-    assert watched.command.wait(30) == 0
-    assert watched.log.read_text().endswith("Stopped.\n")
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(watched.prometheus, timeout=5)

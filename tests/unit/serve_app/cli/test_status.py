@@ -14,7 +14,7 @@ from serve_app.cli.main import main
 from serve_app.processes.installation import instance_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, SUPERVISED_BY, Role
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisord import MODULE
 from serve_app.ray_dashboard import RayDashboard
@@ -112,14 +112,6 @@ def test_a_dead_supervisor_is_reported_even_if_its_process_has_the_same_tags(
     assert "not supervised" not in status()[name]
     end(supervisor)
     assert "not supervised" in status()[name]
-
-
-def test_systemd_replaces_supervisord_even_while_it_restarts_a_supervisor(start, status):
-    systemd = {SUPERVISED_BY: "systemd"}
-    first, _ = (start(role, MODULE, **systemd) for role in SUPERVISORS)
-    assert "supervisord" not in status()
-    end(first)
-    assert "supervisord" not in status()
 
 
 def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):
