@@ -15,11 +15,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from types import CoroutineType
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from deployments.log import RateLimitedLogger
 from deployments.stateful.calls import (
@@ -39,21 +36,19 @@ from deployments.stateful.errors import (
     UnavailableError,
 )
 from deployments.stateful.model import Model, Output
+from deployments.stateful.page import boot_clock
 from deployments.stateful.row import (
     ABSENT,
     Array,
     Key,
+    Keyed,
     RowForm,
-    add_receipts,
     aside,
-    find_receipts,
     key_of,
-    receipt,
     variant_of,
-    without_receipts,
 )
 from deployments.stateful.shards import shard_of
-from deployments.stateful.table import Read, Written, boot_clock
+from deployments.stateful.table import Read, Written
 from deployments.trace_context import CURRENT, traces_of
 from deployments.tracing import process as tracing
 
@@ -65,7 +60,6 @@ LONGEST_OUTAGE_S = 1.5
 """How long requests wait for a table that is away; longer than a new home takes on one machine."""
 _PAUSE_S = 0.05
 _VARIANT = slice(16, 20)  # of a version
-_ONE = np.uint64(1)
 
 logger = logging.getLogger("ray.serve")
 
@@ -367,20 +361,20 @@ class _Round:
     """Rows of different states that are stepped together.
 
     Attributes:
-        pieces: whose rows these are, one after the other.
-        at: the places of the rows in the turn; a slice if these are all.
+        pieces: whose rows these are, one after the other; all of one type.
+        places: of the rows in the turn.
+        outputs, steps: by row, once they are known; a row that has failed has an error.
+        plain: whether every row has made its step.
     """
 
-    def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.places: list[int] = []
-        self.at: Any = None
-        self.stepped: list[int] = []
-        self.answers: list[tuple[int, Output | Exception, int]] = []
-        self.outputs: Any = None
-        self.steps: list[int] = []
+    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "steps")
+
+    def __init__(self, pieces: Sequence[Piece], places: Sequence[int]) -> None:
+        self.pieces, self.places = pieces, places
+        self.plain = True
+        self.outputs: Sequence[Any] = ()
+        self.steps: Sequence[int] = ()
         self.batch: SteppedBatch | None = None
-        self.keyed: tuple[Any, Any] = None, None
 
     def parts(self) -> Iterator[tuple[Piece, int, int]]:
         """Yield each piece with the first row of it in the round, and the one after its last."""
@@ -388,6 +382,59 @@ class _Round:
         for piece in self.pieces:
             yield piece, at, at + len(piece.names)
             at += len(piece.names)
+
+    def inputs(self, todo: Sequence[int]) -> Any:
+        """Return the inputs of some rows."""
+        if isinstance(self.pieces[0], OneStep):
+            return [self.pieces[row].input for row in todo]  # type: ignore[attr-defined]
+        is_all, parts = len(todo) == len(self.places), []
+        for piece, start, after in self.parts():
+            assert isinstance(piece, RowPiece), "a round has single steps or rows of calls"
+            numbers: Sequence[int] = piece.numbers
+            if not is_all:
+                numbers = [numbers[row - start] for row in todo if start <= row < after]
+            if len(numbers):
+                parts.append((piece.rows.inputs, numbers))
+        return parts[0][0].join(parts)
+
+    def keyed(self) -> Keyed | None:
+        """Return the idempotency keys of the rows; None if no row has one."""
+        if len(self.pieces) == 1:
+            return self.pieces[0].keyed
+        if all(piece.keyed is None for piece in self.pieces):
+            return None
+        every = Keyed([], [])
+        for piece in self.pieces:
+            none = [0] * len(piece.names)
+            ids, prints = piece.keyed or (none, none)
+            every.ids.extend(ids)
+            every.prints.extend(prints)
+        return every
+
+
+def _some(keyed: Keyed | None, rows: Sequence[int]) -> Keyed | None:
+    return keyed and Keyed(*([each[row] for row in rows] for each in keyed))
+
+
+def _rounds_of(pieces: Sequence[Piece]) -> tuple[list[bytes], list[_Round]]:
+    """Put each piece into the first round after those that have states of it.
+
+    Returns:
+        The names of all rows, and the rounds in their order.
+    """
+    names = [name for piece in pieces for name in piece.names]
+    if len(set(names)) == len(names) and len({type(piece) for piece in pieces}) == 1:
+        return names, [_Round(pieces, range(len(names)))]
+    places: dict[bytes, int] = {}
+    next_round: dict[bytes, int] = {}
+    rounds: dict[tuple[int, bool], tuple[list[Piece], list[int]]] = {}
+    for piece in pieces:
+        number = max(next_round.get(name, 0) for name in piece.names)
+        next_round |= dict.fromkeys(piece.names, number + 1)
+        members, at = rounds.setdefault((number, isinstance(piece, OneStep)), ([], []))
+        members.append(piece)
+        at += [places.setdefault(name, len(places)) for name in piece.names]
+    return list(places), [_Round(*rounds[which]) for which in sorted(rounds)]
 
 
 class _Turn:
@@ -401,41 +448,9 @@ class _Turn:
         self.pieces = pieces
         self.number = 0
         self._batcher = batcher
-        self._names: list[bytes] = []
-        self._rounds: list[_Round] = []
+        self._names, self._rounds = _rounds_of(pieces)
+        self._changed: set[int] = set()
         self._written = Written(0)
-        self._lost: frozenset[int] = frozenset()
-        if len(pieces) == 1:
-            self._names = pieces[0].names
-            round = _Round()
-            round.pieces, round.at = [pieces[0]], slice(None)
-            round.places = list(range(len(self._names)))
-            self._rounds = [round]
-        else:
-            self._divide()
-
-    def _divide(self) -> None:
-        """Put each piece into the first round after those that have states of it."""
-        places: dict[bytes, int] = {}
-        next_round: dict[bytes, int] = {}
-        rounds: dict[tuple[int, bool], _Round] = {}
-        for piece in self.pieces:
-            names, is_one = piece.names, type(piece) is OneStep
-            if is_one:
-                number = next_round.get(names[0], 0)
-            else:
-                number = max(next_round.get(name, 0) for name in names)
-            round = rounds.get((number, is_one))
-            if round is None:
-                round = rounds[number, is_one] = _Round()
-            round.pieces.append(piece)
-            for name in names:
-                next_round[name] = number + 1
-                round.places.append(places.setdefault(name, len(places)))
-        self._names = list(places)
-        self._rounds = [round for _, round in sorted(rounds.items(), key=lambda item: item[0])]
-        for round in self._rounds:
-            round.at = np.array(round.places, np.intp)
 
     def run(self) -> _Work:
         """Yield calls of the table's methods, each with its arguments; take what they return."""
@@ -444,186 +459,120 @@ class _Turn:
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
         read: Read = yield "read", names
-        rows = read.rows
-        left: dict[int, tuple[bytes, bytes]] = {}
-        other = [n for n, version in enumerate(read.versions) if version[_VARIANT] != expected]
-        if ABSENT in read.versions:
-            for place, version in enumerate(read.versions):
+        rows, left = read.rows, dict[int, tuple[bytes, bytes]]()
+        other = [at for at, version in enumerate(rows.versions) if version[_VARIANT] != expected]
+        if ABSENT in rows.versions:
+            for at, version in enumerate(rows.versions):
                 if version == ABSENT:
-                    rows["variant"][place] = batcher.variant
-                    rows["state"][place] = model.initial_state(key_of(names[place]))
-            other = [place for place in other if read.versions[place] != ABSENT]
+                    rows.begin(at, batcher.variant, 0, model.initial_state(key_of(names[at])))
+            other = [at for at in other if rows.versions[at] != ABSENT]
         if other:
-            left = yield from self._switch(read, other, model)
+            left = yield from self._switch(rows, other, model)
         if tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
             with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
                 self._step_rounds(rows, model)
         else:
-            one, *others = self.pieces
-            if (
-                others
-                or left
-                or not isinstance(one, OneStep)
-                or not self._step_one(one, read, model)
-            ):
-                self._step_rounds(rows, model)
-        dirty = self._dirty()
+            self._step_rounds(rows, model)
         self.number = read.number
-        if dirty is None or dirty:
-            self._written = yield "write", names, read, dirty, left
+        if self._changed:
+            which = None if len(self._changed) == len(names) else sorted(self._changed)
+            self._written = yield "write", names, read, which, left
             self.number = self._written.number or read.number
-        if self._written.raced or self._written.refused:
-            self._lost = frozenset((*self._written.raced, *self._written.refused))
-
-    def _step_one(self, one: OneStep, read: Read, model: Model) -> bool:
-        """Step a single row, in a third of the time of a batch; return False if it must not be."""
-        form, (round,) = self._batcher.form, self._rounds
-        if one.ids is not None and form.has_receipt(read.raw, one.ids[0]):
-            return False
-        started = time.perf_counter()
-        before = form.state_of(read.raw)
-        outputs, after = model.step([one.input], before)
-        if isinstance(outputs[0], StateError):
-            round.answers = [(0, outputs[0], 0)]
-            steps = [0]
-        else:
-            steps = [form.put_state(read.raw, after, int(boot_clock()))]
-            if one.ids is not None and one.prints is not None:
-                kept = model.keep(outputs, (0,)).tobytes()
-                form.put_receipt(read.raw, one.ids[0], one.prints[0], kept)
-            round.stepped, round.steps, round.outputs = [0], steps, outputs
-        if self._batcher.on_step is not None:
-            seconds = time.perf_counter() - started
-            round.batch = SteppedBatch(one.keys, steps, before, after, outputs, seconds)
-        return True
 
     def _switch(
-        self, read: Read, changed: list[int], model: Model
+        self, rows: Any, changed: list[int], model: Model
     ) -> Generator[tuple[Any, ...], Any, dict[int, tuple[bytes, bytes]]]:
         """Keep states of another variant aside, and go on with those of this one."""
-        form, variant, rows = self._batcher.form, self._batcher.variant, read.rows
-        wanted = {place: aside(self._names[place], variant) for place in changed}
+        form, variant, left = self._batcher.form, self._batcher.variant, {}
+        wanted = {at: aside(self._names[at], variant) for at in changed}
         kept: dict[bytes, bytes] = yield "get", list(wanted.values())
-        left: dict[int, tuple[bytes, bytes]] = {}
-        for place, name in wanted.items():
-            row = without_receipts(rows[place : place + 1])
-            left[place] = aside(self._names[place], int(row["variant"][0])), row.tobytes()
+        for at, name in wanted.items():
+            before = int.from_bytes(rows.versions[at][_VARIANT], "little")
+            row = form.without_receipts(bytes(rows.raws[at]))
+            left[at] = aside(self._names[at], before), row
             if name in kept:
-                found = form.rows(kept[name])
-                rows["step"][place], rows["state"][place] = found["step"][0], found["state"][0]
+                (found,) = form.rows(kept[name])
+                rows.begin(at, variant, int(found["step"]), found["state"])
             else:
-                rows["step"][place] = 0
-                rows["state"][place] = model.initial_state(key_of(self._names[place]))
-            rows["variant"][place] = variant
+                rows.begin(at, variant, 0, model.initial_state(key_of(self._names[at])))
         return left
 
-    def _step_rounds(self, rows: Array, model: Model) -> None:
+    def _step_rounds(self, rows: Any, model: Model) -> None:
         for round in self._rounds:
             self._step(round, rows, model)
 
-    def _step(self, round: _Round, rows: Array, model: Model) -> None:
+    def _step(self, round: _Round, rows: Any, model: Model) -> None:
         """Answer what needs no step, and step the other rows in the copies that were read."""
-        todo = self._todo(round, rows, model)
-        if todo is not None and not todo:
-            return
-        at, started = round.at, time.perf_counter()
-        pieces = round.pieces
-        if todo is not None:
-            at = np.array(round.places, np.intp)[todo]
-        inputs = self._inputs(round, todo)
-        states = rows["state"]
-        before = states.copy() if isinstance(at, slice) else states[at]
-        outputs, after = model.step(inputs, before)
-        refused = [n for n, output in enumerate(outputs) if isinstance(output, StateError)]
-        stepped: Sequence[int] = range(len(outputs)) if todo is None else todo
-        kept: Sequence[int] = range(len(outputs))
-        if refused:
-            round.answers += [(stepped[n], outputs[n], 0) for n in refused]
-            kept = [n for n in kept if n not in set(refused)]
-            stepped = [stepped[n] for n in kept]
-            at = np.array(round.places, np.intp)[stepped]
-        states[at] = after[kept] if refused else after
-        numbers = rows["step"]
-        numbers[at] += _ONE
-        steps = numbers[at]
-        rows["used"][at] = int(boot_clock())
-        ids, prints = round.keyed
-        if ids is not None:
-            if len(stepped) == len(round.places) and ids.all():
-                answers = model.keep(outputs, kept)
-                add_receipts(rows, round.places, ids, prints, answers)
-            elif keyed := [n for n, row in enumerate(stepped) if ids[row]]:
-                some = [stepped[n] for n in keyed]
-                places = [round.places[row] for row in some]
-                answers = model.keep(outputs, [kept[n] for n in keyed])
-                add_receipts(rows, places, ids[some], prints[some], answers)
-        round.stepped = stepped if isinstance(stepped, list) else list(stepped)
-        round.steps = steps.tolist()
-        round.outputs = outputs if not refused else [outputs[n] for n in kept]
-        if self._batcher.on_step is not None:
-            every = range(len(round.places)) if todo is None else todo
-            all_keys: Sequence[Key] = [key for piece in pieces for key in piece.keys]
-            keys = all_keys if todo is None else [all_keys[row] for row in every]
-            counted = round.steps
-            if refused:
-                counted = rows["step"][np.array(round.places, np.intp)[list(every)]].tolist()
-            seconds = time.perf_counter() - started
-            round.batch = SteppedBatch(keys, counted, before, after, outputs, seconds)
+        keyed, at = round.keyed(), round.places
+        known = self._known(round, keyed, rows, model)
+        todo: Sequence[int] = range(len(at))
+        if known:
+            round.plain = False
+            todo = [row for row in todo if row not in known]
+            at = [round.places[row] for row in todo]
+            keyed = _some(keyed, todo)
+        outputs: Sequence[Any] = ()
+        steps: Sequence[int] = ()
+        if todo:
+            started = time.perf_counter()
+            before = rows.states(at)
+            outputs, after = model.step(round.inputs(todo), before)
+            steps = self._keep(round, rows, at, keyed, outputs, after, model)
+            if self._batcher.on_step is not None:
+                seconds = time.perf_counter() - started
+                every: Sequence[Key] = [key for piece in round.pieces for key in piece.keys]
+                keys = [every[row] for row in todo] if known else every
+                round.batch = SteppedBatch(keys, steps, before, after, outputs, seconds)
+        if known:
+            made = zip(todo, zip(outputs, steps, strict=True), strict=True)
+            results = {**known, **dict(made)}
+            outputs, steps = zip(*(results[row] for row in sorted(results)), strict=True)
+        round.outputs, round.steps = outputs, steps
 
-    def _todo(self, round: _Round, rows: Array, model: Model) -> list[int] | None:
-        """Return the rows of a round that need a step; None for all. Answer the others."""
-        answers: dict[int, tuple[Output | Exception, int]] = {}
-        ids, prints = round.keyed = _keyed(round.pieces)
-        if ids is not None:
-            found = find_receipts(rows, round.at, ids)
-            if found is not None:
-                for row in np.flatnonzero(found >= 0).tolist():
-                    known, step, kept = receipt(rows[round.places[row]], int(found[row]))
-                    if known != int(prints[row]):
-                        answers[row] = KeyReusedError(), 0
-                    else:
-                        answers[row] = model.answer(kept), step
+    def _keep(
+        self,
+        round: _Round,
+        rows: Any,
+        at: Sequence[int],
+        keyed: Keyed | None,
+        outputs: Sequence[Output | StateError],
+        after: Array,
+        model: Model,
+    ) -> list[int]:
+        """Keep what the model has stepped and not refused; return the numbers of the steps."""
+        refused = {row for row, output in enumerate(outputs) if isinstance(output, StateError)}
+        made: Sequence[int] = range(len(at))
+        own, states = at, after
+        if refused:
+            round.plain = False
+            made = [row for row in made if row not in refused]
+            own, states, keyed = [at[row] for row in made], after[made], _some(keyed, made)
+        kept = None if keyed is None else model.keep(outputs, made)
+        steps: list[int] = rows.advance(own, states, int(boot_clock()), keyed, kept)
+        self._changed.update(own)
+        return rows.steps(at) if refused else steps
+
+    @staticmethod
+    def _known(
+        round: _Round, keyed: Keyed | None, rows: Any, model: Model
+    ) -> dict[int, tuple[Output | Exception, int]]:
+        """Return the answers that need no step, by row, with the numbers of their steps."""
+        known: dict[int, tuple[Output | Exception, int]] = {}
+        if keyed is not None:
+            for row, receipt in rows.receipts(round.places, keyed.ids).items():
+                if receipt.print != keyed.prints[row]:
+                    known[row] = KeyReusedError(), 0
+                else:
+                    known[row] = model.answer(receipt.output), receipt.step
         if any(piece.continues for piece in round.pieces):
-            steps = rows["step"]
+            steps = rows.steps(round.places)
             for piece, first, after in round.parts():
                 if piece.continues:
                     for row in range(first, after):
-                        if row not in answers and not steps[round.places[row]]:
-                            answers[row] = NotBegunError(), 0
-        if not answers:
-            return None
-        round.answers = [(row, *answer) for row, answer in answers.items()]
-        return [row for row in range(len(round.places)) if row not in answers]
-
-    @staticmethod
-    def _inputs(round: _Round, todo: list[int] | None) -> Any:
-        first = round.pieces[0]
-        if isinstance(first, OneStep):
-            every = [piece.input for piece in round.pieces]  # type: ignore[attr-defined]
-            return every if todo is None else [every[row] for row in todo]
-        parts = []
-        for piece, start, after in round.parts():
-            assert isinstance(piece, RowPiece), "a round has single steps or rows of calls"
-            numbers: Sequence[int] = piece.numbers
-            if todo is not None:
-                numbers = [numbers[row - start] for row in todo if start <= row < after]
-            if len(numbers):
-                parts.append((piece.rows.inputs, numbers))
-        return parts[0][0].join(parts)
-
-    def _dirty(self) -> list[int] | None:
-        """Return the places of the rows that have changed; None for all."""
-        places = {
-            place
-            for round in self._rounds
-            for place in (
-                round.places
-                if len(round.stepped) == len(round.places)
-                else [round.places[row] for row in round.stepped]
-            )
-        }
-        return None if len(places) == len(self._names) else sorted(places)
+                        if row not in known and not steps[row]:
+                            known[row] = NotBegunError(), 0
+        return known
 
     def again(self) -> list[Piece]:
         """Return what has to be stepped again, because another process changed its states."""
@@ -646,70 +595,37 @@ class _Turn:
 
     def respond(self) -> None:
         """Answer every row, but those that are stepped again."""
+        is_whole = not self._written.raced and not self._written.refused
+        on_step = self._batcher.on_step
         for round in self._rounds:
-            if not round.answers and not self._lost and len(round.pieces) == 1:
+            if not (round.plain and is_whole):
+                self._respond_singly(round)
+            elif len(round.pieces) == 1:
                 round.pieces[0].set(None, round.outputs, round.steps)
-            elif not round.answers and not self._lost:
+            else:
                 for piece, first, after in round.parts():
                     piece.set(None, round.outputs[first:after], round.steps[first:after])
-            else:
-                self._respond_singly(round)
-        on_step = self._batcher.on_step
-        if on_step is not None and not self._lost:
-            for round in self._rounds:
-                if round.batch is not None:
-                    try:
-                        on_step(round.batch)
-                    except Exception as error:  # a defect; the steps are made
-                        message = "A batch was not reported: %r"
-                        self._batcher.log.warning("on_step", message, error)
+        for round in self._rounds if on_step is not None and is_whole else ():
+            if round.batch is not None and on_step is not None:
+                try:
+                    on_step(round.batch)
+                except Exception as error:  # a defect; the steps are made
+                    self._batcher.log.warning("on_step", "A batch was not reported: %r", error)
 
     def _respond_singly(self, round: _Round) -> None:
-        batcher, refused = self._batcher, set(self._written.refused)
-        raced = self._written.raced
-        results: dict[int, tuple[Any, int]] = {
-            row: (output, step)
-            for row, output, step in zip(
-                round.stepped, round.outputs or (), round.steps, strict=True
-            )
-        }
-        results |= {row: (answer, step) for row, answer, step in round.answers}
+        batcher, (_, raced, refused, why) = self._batcher, self._written
         for piece, first, after in round.parts():
             for row in range(first, after):
-                answer, step = results[row]
-                if round.places[row] in raced:
+                answer, place = round.outputs[row], round.places[row]
+                if place in raced:
                     continue
-                if round.places[row] in refused:
-                    assert self._written.why is not None
-                    batcher.refuse(piece, [row - first], self._written.why)
+                if place in refused:
+                    assert why is not None, "rows are refused for a reason"
+                    batcher.refuse(piece, [row - first], why)
                 elif not isinstance(answer, Exception):
-                    piece.set([row - first], [answer], [step])
+                    piece.set([row - first], [answer], [round.steps[row]])
                 elif batcher.fallback is None or isinstance(answer, KeyReusedError | NotBegunError):
                     piece.fail([row - first], answer)
                 else:
                     batcher.counts.passed_on += 1
                     batcher.fallback.take_over(piece.take([row - first]))
-
-
-def _keyed(pieces: Sequence[Piece]) -> tuple[Any, Any]:
-    """Return the idempotency keys of rows and the digests of their inputs; None if no row has one.
-
-    Returns:
-        (B,) each.
-    """
-    if all(piece.ids is None for piece in pieces):
-        return None, None
-    ids: list[Any] = []
-    prints: list[Any] = []
-    for piece in pieces:
-        if piece.ids is None or piece.prints is None:
-            nothing = np.zeros(len(piece.names), np.uint32)
-            ids.append(nothing)
-            prints.append(nothing)
-        else:
-            ids.append(piece.ids)
-            prints.append(piece.prints)
-    if isinstance(pieces[0], OneStep):
-        flat = chain.from_iterable
-        return np.fromiter(flat(ids), np.uint64), np.fromiter(flat(prints), np.uint32)
-    return np.concatenate(ids, dtype=np.uint64), np.concatenate(prints, dtype=np.uint32)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.stateful.model import Output
-from deployments.stateful.row import Key, id_of, name_of
+from deployments.stateful.row import Key, Keyed, id_of, name_of
 from deployments.trace_context import CURRENT, Trace
 
 LONGEST_PIECE = 512  # a longer one would keep other requests from their turns for too long
@@ -194,18 +194,13 @@ class Piece(Protocol):
 
     Attributes:
         names: of the rows in the table.
-        ids, prints: as in :class:`Rows`, of these rows; None if none has an idempotency key.
+        keyed: their idempotency keys; None if no row has one.
     """
 
     names: list[bytes]
+    keyed: Keyed | None
     continues: bool
     trace: Trace | None
-
-    @property
-    def ids(self) -> Any: ...
-
-    @property
-    def prints(self) -> Any: ...
 
     @property
     def keys(self) -> Sequence[Key]: ...
@@ -228,7 +223,7 @@ class Piece(Protocol):
 class OneStep:
     """A single step."""
 
-    __slots__ = ("continues", "ids", "input", "key", "names", "prints", "response", "trace")
+    __slots__ = ("continues", "input", "key", "keyed", "names", "response", "trace")
 
     def __init__(
         self,
@@ -241,11 +236,10 @@ class OneStep:
     ) -> None:
         self.key, self.input, self.response, self.trace = key, input, response, trace
         self.names = [name_of(*key)]
-        self.ids: tuple[int] | None = None
-        self.prints: tuple[int] | None = None
+        self.keyed: Keyed | None = None
         self.continues = False
         if request_id is not None:
-            self.ids, self.prints = (id_of(request_id),), (print & 0xFFFFFFFF,)
+            self.keyed = Keyed([id_of(request_id)], [print & 0xFFFFFFFF])
 
     @property
     def keys(self) -> Sequence[Key]:
@@ -281,8 +275,9 @@ class RowPiece:
         self.rows, self.outcomes, self.numbers, self.names = rows, outcomes, numbers, names
         self.continues, self.trace = rows.continues, rows.trace
         some: Any = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
-        self.ids = None if rows.ids is None else rows.ids[some]
-        self.prints = None if rows.ids is None or rows.prints is None else rows.prints[some]
+        self.keyed: Keyed | None = None
+        if rows.ids is not None and rows.prints is not None:
+            self.keyed = Keyed(rows.ids[some], rows.prints[some])
 
     @property
     def keys(self) -> Sequence[Key]:

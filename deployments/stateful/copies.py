@@ -52,8 +52,7 @@ class Copies:
         self._shard, self._shards = place
         self._in_thread = in_thread
         self._clock = clock
-        self._seen = 0  # number of the latest transaction whose changes are in the next line
-        self._changed: set[bytes] = set()  # names of rows to copy
+        self._copied = 0
         self._after_copy = asyncio.Event()
 
     @property
@@ -78,38 +77,24 @@ class Copies:
 
     async def begin(self) -> None:
         """Follow the table from where the record says that its copies are."""
-        copied = self._term.record.copied
-        self._seen = self.table.page.copied = max(copied, 0)
+        self._copied = copied = self._term.record.copied
+        self.table.page.copied = max(copied, 0)
         if copied == ALL_TO_COPY:
             logger.warning("The store has lost copies of hidden states; all are copied again")
-            self._changed = await self._names()
 
     async def flush(self) -> None:
-        """Copy all that has changed until now. After an error the rest follows the next time."""
+        """Copy all that has changed until now; after an error, the next call copies it."""
         async with self.at_work:
             began_at = self._clock()
-            await self._collect()
-            number, names = self._seen, self._changed
-            self._changed = set()
-            try:
-                chunks = await self._in_thread(divide, names)
-                while chunks:
-                    chunk = chunks.pop()
-                    puts, deletes = await self._in_thread(self._copy, chunk)
-                    await self.write(puts, deletes, **{} if chunks else {"copied": number})
-                    names.difference_update(chunk)
-                    if chunks:
-                        await self._collect()
-            finally:
-                self._changed |= names
-            self.table.page.copied, self._copied_at = number, began_at
+            number, names = await self._in_thread(self.table.changed, self._copied)
+            chunks = await self._in_thread(divide, await self._names() if names is None else names)
+            while chunks:
+                puts, deletes = await self._in_thread(self._copy, chunks.pop())
+                await self.write(puts, deletes, **{} if chunks else {"copied": number})
+            self._copied = self.table.page.copied = number
+            self._copied_at = began_at
         self._after_copy.set()
         self._after_copy = asyncio.Event()
-
-    async def collect(self) -> None:
-        """Note what has changed, so that the table may forget it."""
-        async with self.at_work:
-            await self._collect()
 
     async def copied(self, number: int) -> None:
         """Return when a transaction is in the store, with all before it.
@@ -131,11 +116,6 @@ class Copies:
         """Write to the store; see :meth:`.term.Term.write`."""
         await self._term.write(*rows, **changed)
         self.wrote_at = self._clock()
-
-    async def _collect(self) -> None:
-        latest, names = await self._in_thread(self.table.changed, self._seen)
-        self._changed |= await self._names() if names is None else names
-        self._seen = latest
 
     async def _names(self) -> set[bytes]:
         """Return the names of all rows and of all copies."""

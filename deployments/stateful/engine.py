@@ -15,16 +15,10 @@ from deployments.stateful.batcher import Batcher, Shard
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.model import Model
 from deployments.stateful.options import StateOptions
-from deployments.stateful.row import (
-    Array,
-    RowForm,
-    key_of,
-    name_of,
-    variant_of,
-    without_receipts,
-)
+from deployments.stateful.page import boot_clock
+from deployments.stateful.row import Array, RowForm, key_of, name_of, variant_of
 from deployments.stateful.shards import shard_of
-from deployments.stateful.table import Listed, Operation, Table, boot_clock
+from deployments.stateful.table import Listed, Operation, Table
 from deployments.store import Store
 from deployments.tracing.process import TracingOptions
 
@@ -170,7 +164,7 @@ class Engine:
         """
         rows, now = {}, int(boot_clock())
         for entity, (step, state) in states.items():
-            row = self.form.zeros(1)
+            row = np.zeros(1, self.form.dtype)
             row["step"], row["state"], row["used"] = step, state, now
             row["variant"] = variant_of(namespace)
             rows[name_of(run, entity)] = row.tobytes()
@@ -191,12 +185,13 @@ class Engine:
                 return dict(known)
         rows, now, steps = {}, int(boot_clock()), dict[str, int]()
         for name, raw in (await self._rows_of(run)).items():
-            row = without_receipts(self.form.rows(raw))
+            copy = bytearray(self.form.without_receipts(raw))
+            (row,) = self.form.rows(copy)
             row["used"] = now
             entity = key_of(name).entity
-            if row["variant"][0] == variant_of(namespace) and row["step"][0]:
-                steps.setdefault(entity, int(row["step"][0]))
-            rows[fork.encode() + name[len(run.encode()) :]] = row.tobytes()
+            if row["variant"] == variant_of(namespace) and row["step"]:
+                steps.setdefault(entity, int(row["step"]))
+            rows[fork.encode() + name[len(run.encode()) :]] = bytes(copy)
         return await self._replace("fork", fork, rows, request_id, steps) if steps else {}
 
     async def runs(self, limit: int) -> list[RunSummary]:

@@ -26,12 +26,13 @@ from pathlib import Path
 import lmdb
 
 from deployments.stateful.errors import FolderError
+from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm
-from deployments.stateful.table import MAX_READERS, Page, Table, full_size
+from deployments.stateful.table import MAX_READERS, Table, full_size
 
 FOLDER_VARIABLE = "GREENWAVE_STATES_FOLDER"
 LOCK_WAIT_S = 3.0  # a killed home's lock is free once the kernel has ended it
-FORMAT = 1
+FORMAT = 2
 
 _MAP_SLACK = 2 << 30  # address space, for pages that a stopped reader holds, and a log in an outage
 _SIZES = {"table-lock": 64 * (MAX_READERS + 64), "page": Page.SIZE}

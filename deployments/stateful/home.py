@@ -23,6 +23,7 @@ from deployments.stateful.copies import Copies, InThread
 from deployments.stateful.errors import UnavailableError
 from deployments.stateful.files import OwnedFiles
 from deployments.stateful.options import StateOptions
+from deployments.stateful.page import boot_clock
 from deployments.stateful.shards import (
     LAYOUT_ROW,
     LEASE_S,
@@ -31,12 +32,14 @@ from deployments.stateful.shards import (
     OtherLayoutError,
     await_end,
 )
-from deployments.stateful.table import Listed, Table, boot_clock
+from deployments.stateful.table import Listed, Table
 from deployments.stateful.term import ALL_TO_COPY, HomeRecord, StateStore, SupersededError, Term
 from deployments.store import StoreUnavailable
 
 LONGEST_EVICTION_PERIOD_S = 30.0
 _PAUSE_S = 0.1
+_POLL_S = 0.25
+_OUTAGE_PAUSE_S = 0.5
 
 
 class Cluster(Protocol):
@@ -224,18 +227,17 @@ class Home:
         while True:
             period_s = self._options.snapshot_period_s
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(period_s, LEASE_S / 2)):
+                async with asyncio.timeout(min(period_s, _POLL_S)):
                     await copies.wanted.wait()
             try:
-                if copies.wanted.is_set() or copies.lag_s >= period_s:
+                is_due = copies.lag_s >= period_s or self.table.page.log_is_filling
+                if copies.wanted.is_set() or is_due:
                     copies.wanted.clear()
                     await copies.flush()
-                else:
-                    await copies.collect()
                 if not self._store.is_local and self._clock() - copies.wrote_at >= LEASE_S / 2:
                     await copies.write({})  # other clusters see that this one acts
             except StoreUnavailable:  # which the store logs
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(_OUTAGE_PAUSE_S)
                 copies.wanted.set()
 
     # Eviction

@@ -1,7 +1,7 @@
 """The table over a connection, for replicas that cannot map its file.
 
-A message is a head, JSON, and the bytes of rows and versions as they are in the table. The names of
-rows are one string, with line breaks between them.
+A message is in MessagePack: the number of the call with a method and its arguments, or with what it
+has returned, or with an error's name and arguments. Both ends are processes of one application.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import json
 import logging
-import struct
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import lmdb
+import msgpack
 
 from deployments.stateful.channel import Channel
 from deployments.stateful.errors import (
@@ -26,7 +25,7 @@ from deployments.stateful.errors import (
     TooManyStatesError,
     UnavailableError,
 )
-from deployments.stateful.row import ABSENT, VERSION_BYTES, RowForm, versions
+from deployments.stateful.row import RowForm
 from deployments.stateful.table import Listed, Operation, Read, Table, Written
 
 logger = logging.getLogger("ray.serve")
@@ -38,63 +37,31 @@ CALL_TIMEOUT_S = 2.0
 RUN_TIMEOUT_S = 10.0
 COPIED_TIMEOUT_S = 4.5  # the home has a shorter one
 
-_HEAD = struct.Struct("<QI")  # number of the call, length of the JSON
-_LONGEST_NAME, _MOST_LISTED = 511, 10_000  # the former is LMDB's
+_READS = ("get", "rows_of", "list", "counts", "latest")
 _ERRORS: dict[str, type[StateError]] = {
     each.__name__: each
     for each in (TooManyStatesError, TableFullError, UnavailableError, OutcomeUnknownError)
 }
 
-Aside = Mapping[int, tuple[bytes, bytes]]
-Result = tuple[Any, Iterable[Any]]
-"""The JSON of a message, and its bytes in pieces."""
+
+def pack(*message: Any) -> bytes:
+    packed: bytes = msgpack.packb(message)
+    return packed
 
 
-def pack(call: int, content: Any, pieces: Iterable[Any] = ()) -> bytes:
-    packed = json.dumps(content).encode()
-    return b"".join((_HEAD.pack(call, len(packed)), packed, *pieces))
-
-
-def unpack(frame: bytes) -> tuple[int, Any, memoryview]:
-    """Return call, JSON and bytes of a message.
+def unpack(frame: bytes) -> list[Any]:
+    """Return a message.
 
     Raises:
         ValueError: it is not one.
     """
     try:
-        call, length = _HEAD.unpack_from(frame)
-        end = _HEAD.size + length
-        return call, json.loads(frame[_HEAD.size : end]), memoryview(frame)[end:]
-    except (struct.error, RecursionError) as error:
-        raise ValueError(f"not a message: {error}") from error
-
-
-def _join(names: Iterable[bytes]) -> str:
-    return b"\n".join(names).decode()
-
-
-def _split(joined: str) -> list[bytes]:
-    names = joined.encode().split(b"\n") if joined else []
-    for name in names:
-        # others belong to the table itself
-        if not (b"\2" < name < b"\xff" and b"\0" in name and len(name) <= _LONGEST_NAME):
-            raise ValueError(f"not the name of a row: {name[:80]!r}")
-    if len(set(names)) < len(names):
-        raise ValueError("a name occurs twice")
-    return names
-
-
-def _cut(rows: memoryview, names: Sequence[bytes], size: int) -> dict[bytes, bytes]:
-    if len(rows) != len(names) * size:
-        raise ValueError(f"{len(rows)} bytes are not {len(names)} rows")
-    return {name: bytes(rows[at * size :][:size]) for at, name in enumerate(names)}
-
-
-def _operation(kind: str, run: str, id: str | None) -> Operation:
-    _split(f"{run}\0")
-    if "\0" in run or "\n" in run:
-        raise ValueError(f"not a run: {run[:80]!r}")
-    return Operation(kind, run, id)
+        message = msgpack.unpackb(frame, strict_map_key=False)
+    except msgpack.UnpackException as error:
+        raise ValueError(f"not a message: {error!r}") from error
+    if not isinstance(message, list) or len(message) != 3:
+        raise ValueError("not a message")
+    return message
 
 
 class TableServer:
@@ -120,112 +87,76 @@ class TableServer:
         self.connections += 1
         try:
             while True:
-                call, request, data = unpack(await channel.receive())
-                work = self._work(request, data)
-                tasks.add(task := asyncio.create_task(self._respond(channel, call, work)))
+                work = self._respond(channel, *unpack(await channel.receive()))
+                tasks.add(task := asyncio.create_task(work))
                 task.add_done_callback(tasks.discard)
                 if len(tasks) >= MAX_CALLS:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.connections -= 1
 
-    async def _respond(self, channel: Channel, call: int, work: Awaitable[Result]) -> None:
+    async def _respond(
+        self, channel: Channel, call: int, method: str, arguments: Sequence[Any]
+    ) -> None:
         try:
-            content, pieces = await work
-            response = pack(call, [content], pieces)
+            response = pack(call, "", await self._answer(method, arguments))
         except (StateError, lmdb.Error) as error:
             known = error if isinstance(error, StateError) else UnavailableError(str(error))
-            response = pack(call, _packed(known))
+            response = pack(call, *_packed(known))
         except Exception:
             logger.exception("A call of the table of hidden states failed")
-            response = pack(call, _packed(OutcomeUnknownError()))
+            response = pack(call, *_packed(OutcomeUnknownError()))
         with contextlib.suppress(OSError, RuntimeError):  # it was closed; the latter of uvloop
             channel.send(response)
             await channel.drain()
 
-    def _work(self, request: Any, data: memoryview) -> Awaitable[Result]:
-        """Return what answers a request.
+    async def _answer(self, method: str, arguments: Sequence[Any]) -> Any:
+        table = self._table
+        if method == "copied":
+            return await self._copied(*arguments)
+        if method in ("write", "replace"):
+            make = self._write if method == "write" else self._replace
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._writing, make, *arguments)
+        table.page.require_valid()
+        if method == "read":
+            read = table.read(*arguments)
+            return read.number, read.rows.raws
+        if method == "operation":
+            return table.operation(Operation(*arguments[0]))
+        if method in _READS:
+            return getattr(table, method)(*arguments)
+        raise UnavailableError(f"Not a method of the table: {method[:80]}")
 
-        Raises:
-            ValueError: it is not a request.
-        """
-        table, size = self._table, self._table.form.size
-        match request:
-            case ["read", str(joined)]:
-                return self._now(self._read, _split(joined))
-            case ["get", str(joined)]:
-                return self._now(self._rows, table.get, _split(joined))
-            case ["rows_of", str(run)]:
-                return self._now(self._rows, table.rows_of, _operation("", run, None).run)
-            case ["list", str(after), int(limit)] if limit <= _MOST_LISTED:
-                return self._now(self._list, after.encode(), limit)
-            case ["operation", [str(kind), str(run), (str() | None) as id]]:
-                operation = _operation(kind, run, id)
-                return self._now(lambda: (table.operation(operation), ()))
-            case ["counts" | "latest" as name]:
-                return self._now(lambda: (getattr(table, name)(), ()))
-            case ["write", int(number), str(joined), list(places), str(others)]:
-                names = _split(joined)
-                heads = len(names) * VERSION_BYTES
-                rows = _cut(data[heads:][: len(names) * size], names, size)
-                left = _cut(data[heads + len(names) * size :], _split(others), size)
-                aside = dict(zip(places, left.items(), strict=True))
-                if not aside.keys() <= set(range(len(names))):
-                    raise ValueError("a place is wrong")
-                at = range(0, heads, VERSION_BYTES)
-                found = [bytes(data[each : each + VERSION_BYTES]) for each in at]
-                raw = bytearray().join(rows.values())
-                read = Read(number, table.form.rows(raw), found, raw)
-                return self._in_turn(self._write, names, read, aside)
-            case ["replace", [str(kind), str(run), (str() | None) as id], str(joined), result]:
-                operation, rows = _operation(kind, run, id), _cut(data, _split(joined), size)
-                if not all(name.startswith(f"{run}\0".encode()) for name in rows):
-                    raise ValueError("a row is not of the run")
-                return self._in_turn(lambda: (table.replace(operation, rows, result), ()))
-            case ["copied", int(number)]:
-                return self._when_copied(number)
-        raise ValueError(f"not a request: {str(request)[:80]}")
+    def _write(
+        self,
+        number: int,
+        names: Sequence[bytes],
+        versions: list[bytes],
+        raws: Sequence[bytes],
+        aside: Mapping[int, tuple[bytes, bytes]],
+    ) -> Any:
+        self._require_rows(raws)
+        rows = self._table.form.of(raws)
+        rows.versions = versions
+        number, raced, refused, why = self._table.write(names, Read(number, rows), None, aside)
+        return number, list(raced), list(refused), why and _packed(why)
 
-    async def _now(self, read: Callable[..., Result], *arguments: Any) -> Result:
-        self._table.page.require_valid()
-        return read(*arguments)
+    def _replace(self, operation: Sequence[Any], rows: Mapping[bytes, bytes], result: Any) -> Any:
+        self._require_rows(rows.values())
+        return self._table.replace(Operation(*operation), rows, result)
 
-    async def _in_turn(self, write: Callable[..., Result], *arguments: Any) -> Result:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writing, write, *arguments)
-
-    async def _when_copied(self, number: int) -> Result:
-        await self._copied(number)
-        return None, ()
-
-    def _read(self, names: list[bytes]) -> Result:
-        read = self._table.read(names)
-        return read.number, (read.raw,)
-
-    def _list(self, after: bytes, limit: int) -> Result:
-        return [(name.decode(), *rest) for name, *rest in self._table.list(after, limit)], ()
-
-    @staticmethod
-    def _rows(read: Callable[[Any], dict[bytes, bytes]], argument: Any) -> Result:
-        rows = read(argument)
-        return _join(rows), rows.values()
-
-    def _write(self, names: list[bytes], read: Read, aside: Aside) -> Result:
-        number, raced, refused, why = self._table.write(names, read, None, aside)
-        return [number, list(raced), list(refused), why and _packed(why)], ()
+    def _require_rows(self, raws: Any) -> None:
+        if any(len(raw) != self._table.form.size for raw in raws):
+            raise UnavailableError("The rows have another form")
 
 
-def _packed(error: StateError) -> dict[str, Any]:
-    arguments = () if isinstance(error, OutcomeUnknownError) else error.args
-    return {"error": type(error).__name__, "arguments": arguments}
+def _packed(error: StateError) -> tuple[str, tuple[Any, ...]]:
+    return type(error).__name__, () if isinstance(error, OutcomeUnknownError) else error.args
 
 
-def _unpacked(packed: Mapping[str, Any]) -> StateError:
-    return _ERRORS[packed["error"]](*packed["arguments"])
-
-
-class _RemoteRead(Read):
-    table: RemoteTable
+def _unpacked(name: str, arguments: Sequence[Any]) -> StateError:
+    return _ERRORS[name](*arguments)
 
 
 class RemoteTable:
@@ -239,7 +170,7 @@ class RemoteTable:
         self.form = form
         self.closed = False
         self._channel = channel
-        self._calls: dict[int, asyncio.Future[tuple[Any, memoryview]]] = {}
+        self._calls: dict[int, asyncio.Future[tuple[str, Any]]] = {}
         self._n_calls = 0
         self._receiving = asyncio.create_task(self._receive(), context=contextvars.Context())
 
@@ -259,71 +190,64 @@ class RemoteTable:
     async def _receive(self) -> None:
         try:
             while True:
-                call, content, data = unpack(await self._channel.receive())
+                call, error, content = unpack(await self._channel.receive())
                 answered = self._calls.get(call)
                 if answered is not None and not answered.done():
-                    answered.set_result((content, data))
+                    answered.set_result((error, content))
         except (OSError, RuntimeError, ValueError):
             pass
         finally:
             self.close()
 
     async def _call(
-        self,
-        *request: Any,
-        pieces: Iterable[Any] = (),
-        timeout_s: float = CALL_TIMEOUT_S,
-        changes: bool = False,
-    ) -> tuple[Any, memoryview]:
+        self, method: str, *arguments: Any, timeout_s: float | None = None, changes: bool = False
+    ) -> Any:
         if self.closed or len(self._calls) >= MAX_CALLS:
             raise UnavailableError("There is no connection to the home of the hidden states")
         self._n_calls += 1
-        call, frame = self._n_calls, pack(self._n_calls, request, pieces)
+        call, frame = self._n_calls, pack(self._n_calls, method, arguments)
         if len(frame) > MAX_FRAME:
             raise UnavailableError(f"{len(frame)} bytes are too many for one call")
         answered = self._calls[call] = asyncio.get_running_loop().create_future()
         try:
             self._channel.send(frame)
-            async with asyncio.timeout(timeout_s):
-                content, data = await answered
-        except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
+            async with asyncio.timeout(timeout_s or CALL_TIMEOUT_S):
+                error, content = await answered
+        except (OSError, RuntimeError) as lost:  # a TimeoutError is an OSError
             self.close()
             if changes:
-                raise OutcomeUnknownError from error
-            raise UnavailableError("The home of the hidden states does not answer") from error
+                raise OutcomeUnknownError from lost
+            raise UnavailableError("The home of the hidden states does not answer") from lost
         finally:
             del self._calls[call]
-        if isinstance(content, dict):
-            raise _unpacked(content)
-        return content[0], data
+        if error:
+            raise _unpacked(error, content)
+        return content
 
     async def read(self, names: Sequence[bytes]) -> Read:
-        number, data = await self._call("read", _join(names))
-        rows = self.form.rows(raw := bytearray(data))
-        read = _RemoteRead(number, rows, versions(rows), raw)
-        read.table = self
-        return read
+        number, raws = await self._call("read", names)
+        return Read(number, self.form.of(raws))
 
     async def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
-        return _cut_joined(*await self._call("get", _join(names)), self.form.size)
+        rows: dict[bytes, bytes] = await self._call("get", names)
+        return rows
 
     async def rows_of(self, run: str) -> dict[bytes, bytes]:
-        answer = await self._call("rows_of", run, timeout_s=RUN_TIMEOUT_S)
-        return _cut_joined(*answer, self.form.size)
+        rows: dict[bytes, bytes] = await self._call("rows_of", run, timeout_s=RUN_TIMEOUT_S)
+        return rows
 
     async def list(self, after: bytes = b"", limit: int = 1000) -> list[Listed]:
-        listed, _ = await self._call("list", after.decode(), limit)
-        return [Listed(name.encode(), *rest) for name, *rest in listed]
+        return [Listed(*row) for row in await self._call("list", after, limit)]
 
     async def operation(self, operation: Operation) -> Any:
-        return (await self._call("operation", operation))[0]
+        return await self._call("operation", operation)
 
     async def latest(self) -> int:
-        number: int = (await self._call("latest"))[0]
+        number: int = await self._call("latest")
         return number
 
     async def counts(self) -> tuple[int, int]:
-        (n_states, limit), _ = await self._call("counts")
+        n_states, limit = await self._call("counts")
         return n_states, limit
 
     async def write(
@@ -331,26 +255,15 @@ class RemoteTable:
         names: Sequence[bytes],
         read: Read,
         which: Sequence[int] | None = None,
-        aside: Aside | None = None,
+        aside: Mapping[int, tuple[bytes, bytes]] | None = None,
     ) -> Written:
-        if getattr(read, "table", None) is not self:
-            raise UnavailableError("The rows were read from another table")
-        at = range(len(names)) if which is None else which
-        if not at:
-            return Written(0)
-        rows = read.raw if which is None else read.rows[list(which)].tobytes()
-        found = [read.versions[each] for each in at]
-        left = {n: aside[each] for n, each in enumerate(at) if each in aside} if aside else {}
-        others = _join(name for name, _ in left.values())
-        request = "write", read.number, _join(names[each] for each in at), [*left], others
-        pieces = (*found, rows, *(row for _, row in left.values()))
-        content, _ = await self._call(*request, pieces=pieces, changes=True)
-        number, raced, refused, why = content
-        lost = {*raced, *refused}
-        new = [at[n] for n, each in enumerate(found) if each == ABSENT and n not in lost]
-        read.rows["life"][new] = number
-        error: Any = why and _unpacked(why)
-        return Written(number, {at[n] for n in raced}, {at[n] for n in refused}, error)
+        at, rows = range(len(names)) if which is None else which, read.rows
+        some = [[each[place] for place in at] for each in (names, rows.versions, rows.raws)]
+        left = {n: aside[place] for n, place in enumerate(at) if place in aside} if aside else {}
+        written = await self._call("write", read.number, *some, left, changes=True)
+        number, raced, refused, why = written
+        lost = {at[n] for n in raced}, {at[n] for n in refused}
+        return Written(number, *lost, why and _unpacked(*why))  # type: ignore[arg-type]
 
     async def end(self, operation: Operation, result: Any = None) -> Any:
         return await self.replace(operation, {}, result)
@@ -358,9 +271,8 @@ class RemoteTable:
     async def replace(
         self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None
     ) -> Any:
-        request, pieces = ("replace", operation, _join(rows), result), rows.values()
-        answer = await self._call(*request, pieces=pieces, timeout_s=RUN_TIMEOUT_S, changes=True)
-        return answer[0]
+        request = "replace", operation, rows, result
+        return await self._call(*request, timeout_s=RUN_TIMEOUT_S, changes=True)
 
     async def copied(self, number: int) -> None:
         """Return when a transaction is in the store.
@@ -369,7 +281,3 @@ class RemoteTable:
             OutcomeUnknownError: that was not confirmed in time.
         """
         await self._call("copied", number, timeout_s=COPIED_TIMEOUT_S, changes=True)
-
-
-def _cut_joined(joined: str, rows: memoryview, size: int) -> dict[bytes, bytes]:
-    return _cut(rows, _split(joined), size)

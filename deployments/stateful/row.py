@@ -1,7 +1,8 @@
 """The form of a row: one state with its version, and the receipts of its latest steps.
 
-A row is one record of NumPy's, of fixed size. So the rows of a batch are read, compared, stepped
-and written as columns.
+A row is one record of NumPy's, of fixed size. The rows of a large batch are read, compared, stepped
+and written as columns (:class:`ManyRows`), and few of them as bytes, which takes a third of the
+time (:class:`FewRows`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ VERSION_BYTES = 24
 ABSENT = bytes(VERSION_BYTES)
 """The version of a row that does not exist."""
 
-HEAD = struct.Struct("<QQIIII")
-_ID, _U32 = struct.Struct("<Q"), struct.Struct("<I")
-_LOW = np.uint64(0xFFFFFFFF)
+FEW = 16
+"""Rows that take less time as bytes than as columns."""
+
+_HEAD, _RECEIPT, _ID = struct.Struct("<QQIIII"), struct.Struct("<II"), struct.Struct("<Q")
+_LOW = 0xFFFFFFFF
 _HALF = 1 << 31
-_FEW = 4  # rows that take less time one by one than as columns
 
 Array = NDArray[Any]
 
@@ -80,6 +82,26 @@ def _digest(text: str, size: int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=size).digest(), "little")
 
 
+class Receipt(NamedTuple):
+    """What a row remembers of a step: a digest of its input, its number and its output."""
+
+    print: int
+    step: int
+    output: tuple[Any, ...]
+
+
+class Keyed(NamedTuple):
+    """Steps with idempotency keys.
+
+    Attributes:
+        ids: digests of the keys, 0 for none; a list or (B,).
+        prints: digests of the inputs, likewise.
+    """
+
+    ids: Any
+    prints: Any
+
+
 class RowForm:
     """The form of the rows of one model.
 
@@ -90,12 +112,13 @@ class RowForm:
     Attributes:
         dtype: ``life`` tells a state from an earlier one of the same key; ``step`` counts its
             steps; ``variant`` is the model's that made them; ``used`` is the second since boot of
-            its latest one; ``n`` counts the receipts, which take turns in the columns ``ids``,
-            ``prints`` (of the inputs), ``steps`` (modulo 2^32) and ``outputs``.
+            its latest one; ``n`` counts the receipts, which take turns in the places of ``ids`` and
+            ``receipts``: ``print`` (of the input), ``step`` (modulo 2^32) and ``output``.
     """
 
     def __init__(self, state: np.dtype[Any], output: np.dtype[Any]) -> None:
         self.state, self.output = np.dtype(state), np.dtype(output)
+        receipt = np.dtype([("print", "<u4"), ("step", "<u4"), ("output", self.output)])
         self.dtype = np.dtype(
             [
                 ("life", "<u8"),
@@ -106,13 +129,13 @@ class RowForm:
                 ("n", "<u4"),
                 ("state", self.state),
                 ("ids", "<u8", RECEIPTS),
-                ("prints", "<u4", RECEIPTS),
-                ("steps", "<u4", RECEIPTS),
-                ("outputs", self.output, RECEIPTS),
+                ("receipts", receipt, RECEIPTS),
             ]
         )
         self.size = self.dtype.itemsize
-        self._places = {name: self.dtype.fields[name][1] for name in self.dtype.names or ()}  # type: ignore[index]
+        self.receipt_size = receipt.itemsize
+        self.receipts_at = self.size - RECEIPTS * self.receipt_size
+        self.ids_at = self.receipts_at - RECEIPTS * _ID.size
         self.empty = bytes(self.size)
 
     def __reduce__(self) -> tuple[type[RowForm], tuple[np.dtype[Any], np.dtype[Any]]]:
@@ -122,118 +145,178 @@ class RowForm:
         return f"{self.state.str}{self.state.shape} {self.output.descr}"
 
     def rows(self, raw: bytearray | bytes) -> Array:
-        """Return rows from their bytes; those of a bytearray can be written to."""
+        """Return rows as an array of records; those of a bytearray can be written to."""
         return np.frombuffer(raw, self.dtype)
 
-    # A single row takes a third of the time as bytes.
+    def of(self, raws: Sequence[Any]) -> FewRows | ManyRows:
+        """Return rows that can be stepped, from the bytes of each."""
+        if len(raws) <= FEW:
+            return FewRows(self, [bytearray(raw) for raw in raws])
+        return ManyRows(self, bytearray().join(raws))
 
-    def state_of(self, raw: bytearray) -> Array:
-        """Return a copy of the state (1, \\*shape) of one row."""
-        start, end = self._places["state"], self._places["ids"]
-        return np.frombuffer(bytes(raw[start:end]), self.state.base).reshape(1, *self.state.shape)
-
-    def has_receipt(self, raw: bytearray, id: int) -> bool:
-        """Return whether one row remembers a step with this idempotency key."""
-        start, end = self._places["ids"], self._places["prints"]
-        digest = _ID.pack(id)
-        at = raw.find(digest, start, end)
-        while at >= 0 and (at - start) % _ID.size:  # of two neighbours, not one
-            at = raw.find(digest, at + 1, end)
-        return at >= 0
-
-    def put_state(self, raw: bytearray, state: Array, now: int) -> int:
-        """Put the state after a step into one row, and return the number of the step."""
-        life, step, variant, zero, _, n = HEAD.unpack_from(raw)
-        HEAD.pack_into(raw, 0, life, step + 1, variant, zero, now, n)
-        raw[self._places["state"] : self._places["ids"]] = state.tobytes()
-        return int(step + 1)
-
-    def put_receipt(self, raw: bytearray, id: int, print: int, output: bytes) -> None:
-        """Remember the latest step of one row, in place of the oldest one."""
-        life, step, variant, zero, used, n = HEAD.unpack_from(raw)
-        slot, places, size = n % RECEIPTS, self._places, self.output.itemsize
-        _ID.pack_into(raw, places["ids"] + _ID.size * slot, id)
-        _U32.pack_into(raw, places["prints"] + _U32.size * slot, print)
-        _U32.pack_into(raw, places["steps"] + _U32.size * slot, step & 0xFFFFFFFF)
-        at = places["outputs"] + size * slot
-        raw[at : at + size] = output
-        HEAD.pack_into(raw, 0, life, step, variant, zero, used, (n + 1) & 0xFFFFFFFF)
-
-    def zeros(self, n_rows: int) -> Array:
-        return np.zeros(n_rows, self.dtype)
+    def without_receipts(self, raw: bytes) -> bytes:
+        """Return a row that remembers no idempotency key."""
+        first, n = self.ids_at, _HEAD.size - 4
+        return raw[:n] + bytes(4) + raw[_HEAD.size : first] + bytes(self.size - first)
 
 
-def find_receipts(rows: Array, at: Any, ids: NDArray[np.uint64]) -> NDArray[np.intp] | None:
-    """Return for each of B steps the place of its receipt, or -1; None if none has one.
+class FewRows:
+    """Rows that are stepped as bytes.
 
-    Args:
-        at: the B rows of the steps.
-        ids: (B,) digests of the idempotency keys, 0 for none.
+    Attributes:
+        versions: as they were.
     """
-    hits = rows["ids"][at] == ids[:, None]
-    if not hits.any():
-        return None
-    places: NDArray[np.intp] = hits.argmax(axis=1)
-    places[~hits.any(axis=1) | (ids == 0)] = -1
-    return places
+
+    def __init__(self, form: RowForm, raws: list[bytearray]) -> None:
+        self.raws: Sequence[Any] = raws
+        self.versions = [bytes(raw[:VERSION_BYTES]) for raw in raws]
+        self._form = form
+        self._state = slice(_HEAD.size, form.ids_at)
+
+    def begin(self, at: int, variant: int, step: int, state: Array) -> None:
+        """Let a row have another state of a variant of the model."""
+        raw = self.raws[at]
+        life, _, _, _, used, n = _HEAD.unpack_from(raw)
+        _HEAD.pack_into(raw, 0, life, step, variant, 0, used, n)
+        raw[self._state] = state.tobytes()
+
+    def live(self, at: int, life: int) -> None:
+        """Give a new row its life."""
+        _ID.pack_into(self.raws[at], 0, life)
+
+    def states(self, at: Sequence[int]) -> Array:
+        """Return copies of the states of B rows, (B, \\*shape)."""
+        raws, some, form = self.raws, self._state, self._form.state
+        joined = b"".join([raws[place][some] for place in at])
+        return np.frombuffer(joined, form.base).reshape(len(at), *form.shape)
+
+    def steps(self, at: Sequence[int]) -> list[int]:
+        """Return the number of the latest step of B rows."""
+        return [_HEAD.unpack_from(self.raws[place])[1] for place in at]
+
+    def advance(
+        self,
+        at: Sequence[int],
+        states: Array,
+        now: int,
+        keyed: Keyed | None = None,
+        outputs: Array | None = None,
+    ) -> list[int]:
+        """Put the states after a step into B different rows, and return the numbers of the steps.
+
+        Args:
+            states: (B, \\*shape).
+            now: second since boot.
+            keyed: what is remembered of the steps, each in place of the oldest one of its row.
+            outputs: (B,), to be remembered as well.
+        """
+        some, form, steps = self._state, self._form, list[int]()
+        after, size = states.tobytes(), some.stop - some.start
+        kept, kept_size = b"" if outputs is None else outputs.tobytes(), form.output.itemsize
+        for number, place in enumerate(at):
+            raw = self.raws[place]
+            life, step, variant, zero, _, n = _HEAD.unpack_from(raw)
+            step += 1
+            if keyed is not None and keyed.ids[number]:
+                slot = n % RECEIPTS
+                _ID.pack_into(raw, form.ids_at + _ID.size * slot, keyed.ids[number])
+                where = form.receipts_at + form.receipt_size * slot
+                _RECEIPT.pack_into(raw, where, keyed.prints[number], step & _LOW)
+                where += _RECEIPT.size
+                raw[where : where + kept_size] = kept[number * kept_size :][:kept_size]
+                n = (n + 1) & _LOW
+            _HEAD.pack_into(raw, 0, life, step, variant, zero, now, n)
+            raw[some] = after[number * size : (number + 1) * size]
+            steps.append(step)
+        return steps
+
+    def receipts(self, at: Sequence[int], ids: Sequence[int]) -> dict[int, Receipt]:
+        """Return the receipts of those of B steps that were made before, by their number.
+
+        Args:
+            at: their rows.
+            ids: digests of their idempotency keys, 0 for none.
+        """
+        start, end = self._form.ids_at, self._form.receipts_at
+        found: dict[int, Receipt] = {}
+        for number, (place, id) in enumerate(zip(at, ids, strict=True)):
+            raw, digest = self.raws[place], _ID.pack(id)
+            where = raw.find(digest, start, end) if id else -1
+            while where >= 0 and (where - start) % _ID.size:  # of two neighbours, not one
+                where = raw.find(digest, where + 1, end)
+            if where >= 0:
+                (row,) = self._form.rows(raw)
+                found[number] = _receipt(row, (where - start) // _ID.size)
+        return found
 
 
-def add_receipts(
-    rows: Array,
-    places: Sequence[int],
-    ids: NDArray[np.uint64],
-    prints: NDArray[np.uint32],
-    outputs: Array,
-) -> None:
-    """Remember B steps that were just made, each in place of the oldest of its row.
+class ManyRows:
+    """Rows that are stepped as columns, with the methods of :class:`FewRows`."""
 
-    Args:
-        places: of B different rows.
-        ids: (B,), none of them 0.
-    """
-    if len(places) <= _FEW:
-        columns = [rows[name] for name in ("n", "ids", "prints", "steps", "outputs", "step")]
-        n, to_ids, to_prints, to_steps, to_outputs, steps = columns
-        for number, place in enumerate(places):
-            slot = n[place] % RECEIPTS
-            to_ids[place, slot] = ids[number]
-            to_prints[place, slot] = prints[number]
-            to_steps[place, slot] = steps[place] & _LOW
-            to_outputs[place, slot] = outputs[number]
-            n[place] += 1
-        return
-    at = np.array(places, np.intp)
-    n = rows["n"][at]
-    slots = (n % RECEIPTS).astype(np.intp)
-    rows["ids"][at, slots] = ids
-    rows["prints"][at, slots] = prints
-    rows["steps"][at, slots] = rows["step"][at] & _LOW
-    rows["outputs"][at, slots] = outputs
-    rows["n"][at] = n + 1
+    def __init__(self, form: RowForm, raw: bytearray) -> None:
+        self._rows = form.rows(raw)
+        view, size = memoryview(raw), form.size
+        self.raws: Sequence[Any] = [view[at : at + size] for at in range(0, len(raw), size)]
+        heads = np.frombuffer(raw, np.uint8).reshape(-1, size)[:, :VERSION_BYTES].tobytes()
+        at = range(0, len(heads), VERSION_BYTES)
+        self.versions = [heads[each : each + VERSION_BYTES] for each in at]
+
+    def begin(self, at: int, variant: int, step: int, state: Array) -> None:
+        rows = self._rows
+        rows["variant"][at], rows["step"][at], rows["state"][at] = variant, step, state
+
+    def live(self, at: int, life: int) -> None:
+        self._rows["life"][at] = life
+
+    def states(self, at: Sequence[int]) -> Array:
+        states: Array = self._rows["state"][_index(at)].copy()
+        return states
+
+    def steps(self, at: Sequence[int]) -> list[int]:
+        steps: list[int] = self._rows["step"][_index(at)].tolist()
+        return steps
+
+    def advance(
+        self,
+        at: Sequence[int],
+        states: Array,
+        now: int,
+        keyed: Keyed | None = None,
+        outputs: Array | None = None,
+    ) -> list[int]:
+        places, rows = _index(at), self._rows
+        rows["state"][places] = states
+        rows["used"][places] = now
+        rows["step"][places] += np.uint64(1)
+        if keyed is not None and outputs is not None:
+            ids = np.array(keyed.ids, np.uint64)
+            own = np.flatnonzero(ids)
+            places = np.array(at, np.intp)[own]
+            n, receipts = rows["n"][places], rows["receipts"]
+            where = places, (n % RECEIPTS).astype(np.intp)
+            rows["ids"][where] = ids[own]
+            receipts["print"][where] = np.array(keyed.prints, np.uint32)[own]
+            receipts["step"][where] = rows["step"][places] & np.uint64(_LOW)
+            receipts["output"][where] = outputs[own]
+            rows["n"][places] = n + np.uint32(1)
+        return self.steps(at)
+
+    def receipts(self, at: Sequence[int], ids: Sequence[int]) -> dict[int, Receipt]:
+        places, wanted = _index(at), np.array(ids, np.uint64)
+        hits = self._rows["ids"][places] == wanted[:, None]
+        if not hits.any():
+            return {}
+        slots, numbers = hits.argmax(axis=1), np.flatnonzero(hits.any(axis=1) & (wanted != 0))
+        rows = self._rows[places]
+        return {int(number): _receipt(rows[number], int(slots[number])) for number in numbers}
 
 
-def without_receipts(rows: Array) -> Array:
-    """Return a copy of rows that remembers no idempotency key."""
-    rows = rows.copy()
-    for column in ("ids", "prints", "steps", "outputs", "n"):
-        rows[column] = np.zeros((), rows.dtype[column])
-    return rows
+def _index(at: Sequence[int]) -> Any:
+    return slice(at.start, at.stop) if isinstance(at, range) else np.array(at, np.intp)
 
 
-def receipt(row: Any, place: int) -> tuple[int, int, tuple[Any, ...]]:
-    """Return print, step and output of a receipt."""
-    step, low = int(row["step"]), int(row["steps"][place])
+def _receipt(row: Any, slot: int) -> Receipt:
+    found = row["receipts"][slot]
+    step, low = int(row["step"]), int(found["step"])
     step += (low - step + _HALF) % (2 * _HALF) - _HALF  # after a change of variant it may be later
-    return int(row["prints"][place]), step, row["outputs"][place].item()
-
-
-def versions(rows: Array) -> list[bytes]:
-    """Return the version of each row, as its first bytes are."""
-    heads = np.frombuffer(rows, np.uint8).reshape(len(rows), -1)[:, :VERSION_BYTES].tobytes()
-    return [heads[at : at + VERSION_BYTES] for at in range(0, len(heads), VERSION_BYTES)]
-
-
-def copies_of(rows: Array) -> Sequence[memoryview]:
-    """Return the bytes of each row, without copying them."""
-    view, size = memoryview(rows.view(np.uint8)), rows.dtype.itemsize  # type: ignore[arg-type]
-    return [view[at : at + size] for at in range(0, len(view), size)]
+    return Receipt(int(found["print"]), step, found["output"].item())

@@ -8,8 +8,6 @@ killed at any moment leaves the table as its last transaction did. The file lies
 Beside the states, in the same tree, whose other keys begin with the byte 1:
 
     ``\\1c``         the number of states, and the limit
-    ``\\1l`` NUMBER  names of the rows that a transaction changed, to be copied to the store
-    ``\\1f``         number of the latest transaction whose changes were forgotten
     ``\\1o`` DIGEST  the result of an operation on a run, and its slot in a ring
     ``\\1r`` SLOT    the digest of the operation in this slot
 
@@ -24,22 +22,18 @@ import json
 import mmap
 import os
 import struct
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import lmdb
 
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
-from deployments.stateful.row import ABSENT, VERSION_BYTES, Array, RowForm, copies_of, versions
+from deployments.stateful.page import Page, names_in
+from deployments.stateful.row import ABSENT, VERSION_BYTES, FewRows, ManyRows, RowForm
 
-LOG = 1 << 16
-"""Transactions that are not copied and whose changed rows are known; an older copy is made anew."""
-LOG_BYTES = 8 << 20
-"""Bytes of their names that are kept while the store does not answer, more or less."""
 OPERATIONS = 1 << 14
 """Operations on runs that are remembered, the latest ones."""
 MAX_READERS = 2048
@@ -47,12 +41,10 @@ RESERVE = 2048
 """Rows for which new states leave room, since a change copies its rows before it frees them."""
 
 _COUNTS, _COUNTS_KEY = struct.Struct("<QQQ"), b"\1c"
-_SLOT, _ID, _NUMBER = struct.Struct(">I"), struct.Struct("<Q"), struct.Struct(">Q")
+_SLOT, _ID = struct.Struct(">I"), struct.Struct("<Q")
 _PAGE = mmap.PAGESIZE  # of LMDB's
-_FORGET_EVERY, _FORGET_MOST = 64, 256  # transactions
 _USED = struct.Struct("<24xI")  # life, step, variant and zero come before it
 _FIRST_NAME = b"\2"
-_value = itemgetter(1)
 
 
 def row_size(form: RowForm) -> int:
@@ -65,68 +57,16 @@ def full_size(form: RowForm, max_states: int) -> int:
     return (max_states + RESERVE) * row_size(form) + (16 << 20)
 
 
-def boot_clock() -> float:
-    """Return seconds since boot, including time asleep."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Page:
-    """What a home tells the processes that map its table, without a transaction.
-
-    Attributes:
-        valid_until: of :func:`boot_clock`; later, no process may change the table.
-        copied: number of the latest transaction that is in the store with all before it.
-    """
-
-    SIZE = 4096
-    _VALID, _COPIED = struct.Struct("<d"), struct.Struct("<Q")
-
-    def __init__(self, path: Path) -> None:
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), self.SIZE)
-
-    @property
-    def valid_until(self) -> float:
-        until: float = self._VALID.unpack_from(self._map, 0)[0]
-        return until
-
-    @valid_until.setter
-    def valid_until(self, until: float) -> None:
-        self._VALID.pack_into(self._map, 0, until)
-
-    @property
-    def copied(self) -> int:
-        number: int = self._COPIED.unpack_from(self._map, 8)[0]
-        return number
-
-    @copied.setter
-    def copied(self, number: int) -> None:
-        self._COPIED.pack_into(self._map, 8, number)
-
-    def require_valid(self) -> None:
-        """Check that the table may be changed now.
-
-        Raises:
-            UnavailableError: another home may have taken over.
-        """
-        if boot_clock() >= self.valid_until:
-            raise UnavailableError("The home of the hidden states has lost its term")
-
-
 class Read(NamedTuple):
     """Rows as they were in one transaction.
 
     Attributes:
         number: of the latest transaction before it.
         rows: one for each name, with zeros where there is none. They may be changed.
-        versions: as they were.
-        raw: the bytes of the rows, which change with them.
     """
 
     number: int
-    rows: Array
-    versions: list[bytes]
-    raw: bytearray
+    rows: FewRows | ManyRows
 
 
 class Written(NamedTuple):
@@ -211,21 +151,8 @@ class Table:
     def read(self, names: Sequence[bytes]) -> Read:
         """Return the rows of different names."""
         with self._env.begin(buffers=True) as txn:
-            number = txn.id()
-            if len(names) == 1:
-                row = txn.get(names[0])
-                raw = bytearray(self.form.empty if row is None else row)
-            else:
-                pairs = txn.cursor().getmulti(names)
-                if len(pairs) == len(names):
-                    raw = bytearray().join(map(_value, pairs))
-                else:
-                    found: dict[Any, Any] = dict(pairs)
-                    raw = bytearray().join([found.get(name, self.form.empty) for name in names])
-        rows = self.form.rows(raw)
-        if len(names) == 1:
-            return Read(number, rows, [bytes(raw[:VERSION_BYTES])], raw)
-        return Read(number, rows, versions(rows), raw)
+            get, empty = txn.get, self.form.empty
+            return Read(txn.id(), self.form.of([get(name, empty) for name in names]))
 
     def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those rows that exist."""
@@ -249,15 +176,13 @@ class Table:
         Raises:
             UnavailableError: nothing was written.
         """
+        every = range(len(names)) if which is None else which
         try:
-            return self._write(names, read, which, aside or {})
+            return self._write(names, read, every, aside or {})
         except lmdb.Error as error:
-            rest = [
-                at
-                for at in _all(names, which)
-                if read.versions[at] != ABSENT and not (aside and at in aside)
-            ]
-            new = sorted(set(_all(names, which)).difference(rest))
+            versions = read.rows.versions
+            rest = [at for at in every if versions[at] != ABSENT and not (aside and at in aside)]
+            new = sorted(set(every).difference(rest))
             if not new:
                 raise UnavailableError(f"The table of hidden states fails: {error}") from error
         # Full, perhaps: the states that exist go on.
@@ -270,31 +195,26 @@ class Table:
         self,
         names: Sequence[bytes],
         read: Read,
-        which: Sequence[int] | None,
+        which: Sequence[int],
         aside: Mapping[int, tuple[bytes, bytes]],
     ) -> Written:
         raced: Collection[int] = ()
         refused: Collection[int] = ()
-        why = None
+        why, rows = None, read.rows
         with self._changing() as txn:
             number = txn.id()
             if number != read.number + 1:  # another transaction came between
-                raced = self._raced(txn, names, _all(names, which), read)
-                if raced:
-                    self.raced += len(raced)
-                    which = [at for at in _all(names, which) if at not in raced]
-            has_new = ABSENT in read.versions
+                raced = self._raced(txn, names, which, rows.versions)
+                self.raced += len(raced)
+                which = [at for at in which if at not in raced] if raced else which
+            has_new = ABSENT in rows.versions
             if has_new or aside:
-                refused, why = self._admit(txn, read, _all(names, which), aside)
-                if refused:
-                    which = [at for at in _all(names, which) if at not in refused]
-            copies = copies_of(read.rows)
-            if which is None:
-                puts: list[tuple[bytes, Any]] = list(zip(names, copies, strict=True))
-            else:
-                puts = [(names[at], copies[at]) for at in which]
+                refused, why = self._admit(txn, rows, which, aside)
+                which = [at for at in which if at not in refused] if refused else which
+            raws = rows.raws
+            puts: list[tuple[bytes, Any]] = [(names[at], raws[at]) for at in which]
             if aside:
-                puts += [aside[at] for at in _all(names, which) if at in aside]
+                puts += [aside[at] for at in which if at in aside]
             if not puts:
                 txn.abort()
                 return Written(0, raced, refused, why)
@@ -302,15 +222,22 @@ class Table:
                 txn.put(*puts[0])
             else:
                 txn.cursor().putmulti(_in_pairs(puts) if has_new else puts)
-            self._note(txn, number, [name for name, _ in puts])
+            self.page.note(number, [name for name, _ in puts])
         return Written(number, raced, refused, why)
 
-    def _raced(self, txn: Any, names: Sequence[bytes], which: Any, read: Read) -> set[int]:
-        get, expected = txn.get, read.versions
-        return {at for at in which if (get(names[at]) or ABSENT)[:VERSION_BYTES] != expected[at]}
+    @staticmethod
+    def _raced(
+        txn: Any, names: Sequence[bytes], which: Sequence[int], versions: Sequence[bytes]
+    ) -> set[int]:
+        get = txn.get
+        return {at for at in which if get(names[at], ABSENT)[:VERSION_BYTES] != versions[at]}
 
     def _admit(
-        self, txn: Any, read: Read, which: Sequence[int], aside: Mapping[int, tuple[bytes, bytes]]
+        self,
+        txn: Any,
+        rows: FewRows | ManyRows,
+        which: Sequence[int],
+        aside: Mapping[int, tuple[bytes, bytes]],
     ) -> tuple[set[int], TooManyStatesError | None]:
         """Count new rows, and give them a life; return the places that have no room."""
         n_states, limit, _ = counts = self._counts(txn)
@@ -318,19 +245,21 @@ class Table:
         room = most = min(limit - n_states, free)
         refused: set[int] = set()
         for at in which:
-            is_new = read.versions[at] == ABSENT
+            is_new = rows.versions[at] == ABSENT
             n_new = is_new + (at in aside and txn.get(aside[at][0]) is None)
             if n_new and n_new > room:
                 refused.add(at)
             else:
                 room -= n_new
             if is_new:
-                read.rows["life"][at] = txn.id()
+                rows.live(at, txn.id())
         if most > room:
             self._count(txn, counts, most - room)
-        is_full = free < limit - n_states
-        why = TableFullError(n_states) if is_full else TooManyStatesError(limit)
-        return refused, why if refused else None
+        return refused, self._full(n_states, limit, free) if refused else None
+
+    @staticmethod
+    def _full(n_states: int, limit: int, free: int) -> TooManyStatesError:
+        return TableFullError(n_states) if free < limit - n_states else TooManyStatesError(limit)
 
     def _room(self) -> int:
         """Return the number of new rows for which the file and its folder have room."""
@@ -348,9 +277,9 @@ class Table:
 
     def _changing(self) -> Any:
         """Return a transaction that changes the table, when it is this process' turn."""
-        began = time.perf_counter()
+        began = perf_counter()
         txn = self._env.begin(write=True, buffers=True)
-        waited = time.perf_counter() - began
+        waited = perf_counter() - began
         if waited > self.longest_lock_s:
             self.longest_lock_s = waited
         try:
@@ -359,29 +288,6 @@ class Table:
             txn.abort()
             raise
         return txn
-
-    def _note(self, txn: Any, number: int, names: Sequence[bytes]) -> None:
-        txn.put(b"\1l" + _NUMBER.pack(number), b"\n".join(names))
-        if number % _FORGET_EVERY == 0:
-            used, n_states = self._space()[0], self._counts(txn)[0]
-            if used > n_states * row_size(self.form) + LOG_BYTES:
-                self._forget(txn, number - _FORGET_EVERY, LOG)
-            else:
-                self._forget(txn, max(self.page.copied, number - LOG), _FORGET_MOST)
-
-    @staticmethod
-    def _forget(txn: Any, until: int, most: int) -> None:
-        cursor, last = txn.cursor(), b"\1l" + _NUMBER.pack(until)
-        forgotten = b""
-        cursor.set_range(b"\1l")
-        for _ in range(most):
-            key = bytes(cursor.key())
-            if not b"\1l" < key <= last:
-                break
-            forgotten = key[2:]
-            cursor.delete()
-        if forgotten:
-            txn.put(b"\1f", forgotten)
 
     @staticmethod
     def _counts(txn: Any) -> tuple[int, int, int]:
@@ -421,14 +327,13 @@ class Table:
                 more = len(rows) - len(removed)
                 if more > 0 and more > min(limit - n_states, free := self._room()):
                     txn.abort()
-                    is_full = free < limit - n_states
-                    raise TableFullError(n_states) if is_full else TooManyStatesError(limit)
+                    raise self._full(n_states, limit, free)
                 life = _ID.pack(txn.id())
                 puts = [(name, life + row[8:]) for name, row in rows.items()]
                 txn.cursor().putmulti(_in_pairs(puts))
                 self._remember(txn, operation, result, counts, more)
                 if removed or rows:
-                    self._note(txn, txn.id(), list({**dict.fromkeys(removed), **rows}))
+                    self.page.note(txn.id(), list({**dict.fromkeys(removed), **rows}))
         except lmdb.Error as error:
             if rows:
                 raise TableFullError(self.counts()[0]) from error
@@ -524,20 +429,13 @@ class Table:
     def changed(self, since: int) -> tuple[int, set[bytes] | None]:
         """Return the number of the latest transaction, and the names that were changed since then.
 
-        None stands for all: the table does not know them any more.
+        None stands for all: the log is not complete. What changed before is forgotten.
         """
-        names: set[bytes] = set()
-        with self._env.begin() as txn:
-            latest = txn.id()
-            forgotten = txn.get(b"\1f") or bytes(_NUMBER.size)
-            if not _NUMBER.unpack(forgotten)[0] <= since <= latest:
-                return latest, None
-            cursor = txn.cursor()
-            found = cursor.set_range(b"\1l" + _NUMBER.pack(since + 1))
-            while found and cursor.key().startswith(b"\1l"):
-                names.update(cursor.value().split(b"\n"))
-                found = cursor.next()
-        return latest, names
+        with self._env.begin(write=True) as txn:  # no other process changes the log meanwhile
+            latest = txn.id() - 1
+            log = self.page.take(since, latest)
+            txn.abort()
+        return latest, None if log is None else set(names_in(log, since))
 
     def evict(self, names: Sequence[bytes], is_idle: Callable[[int], bool]) -> int:
         """Remove the rows of a run, if all are still idle by the second of their latest step.
@@ -553,7 +451,7 @@ class Table:
                 txn.delete(name)
             if found:
                 self._count(txn, self._counts(txn), -len(found))
-                self._note(txn, txn.id(), list(found))
+                self.page.note(txn.id(), list(found))
         return len(found)
 
     def keep_reserve(self) -> None:
@@ -573,10 +471,6 @@ class Table:
         """Return the processes that have read the table and not ended."""
         lines = self._env.readers().splitlines()[1:]
         return {int(line.split()[0]) for line in lines if line.strip()}
-
-
-def _all(names: Sequence[bytes], which: Sequence[int] | None) -> Sequence[int]:
-    return range(len(names)) if which is None else which
 
 
 def _in_pairs(puts: list[tuple[bytes, Any]]) -> list[tuple[bytes, Any]]:

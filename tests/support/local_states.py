@@ -7,10 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from deployments.stateful.engine import Engine
+from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm
-from deployments.stateful.table import Page, Table
+from deployments.stateful.table import Read, Table
 
 
 class LocalShard:
@@ -44,6 +46,13 @@ def open_table(
     table = kind(folder / "table", opened, form, map_size)
     table.set_limit(max_states)
     return table
+
+
+def stepped(read: Read, now: int = 0, **receipts: Any) -> Read:
+    """Return rows after a step that leaves their states."""
+    every = range(len(read.rows.versions))
+    read.rows.advance(every, read.rows.states(every), now, **receipts)
+    return read
 
 
 @contextmanager

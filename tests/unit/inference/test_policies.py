@@ -18,6 +18,7 @@ from deployments.stateful.row import Key
 from deployments.stateful.table import Read
 from models.networks.shipped import SHIPPED
 from tests.reference import ReferencePolicy
+from tests.support.local_states import stepped
 from tests.unit.inference.policies import (
     REFERENCE,
     SMALL,
@@ -291,9 +292,7 @@ async def test_races_and_waits_for_other_changes_are_exported(service, monkeypat
     def and_then_another(names: list[bytes]) -> Read:
         found: Read = read(names)
         monkeypatch.setattr(table, "read", read)
-        other = read(names)
-        other.rows["step"] += 1
-        table.write(names, other)
+        table.write(names, stepped(read(names)))
         return found
 
     monkeypatch.setattr(table, "read", and_then_another)

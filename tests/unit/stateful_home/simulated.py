@@ -76,7 +76,7 @@ def now() -> float:
 
 
 def row_of(life: int, step: int, used: int = 0) -> bytes:
-    row = FORM.zeros(1)
+    row = np.zeros(1, FORM.dtype)
     row["life"], row["step"], row["used"] = life, step, used
     return row.tobytes()
 
@@ -93,7 +93,7 @@ class FakeTable:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.page = SimpleNamespace(valid_until=0.0, copied=0)
+        self.page = SimpleNamespace(valid_until=0.0, copied=0, log_is_filling=False)
         self.rows: dict[bytes, bytes] = {}
         self.number = 0
         self.limit = 0

@@ -199,7 +199,6 @@ async def test_a_long_outage_of_the_store_delays_copies_and_nothing_else():
         options = StateOptions(snapshot_period_s=3600)
         world = World(SimulatedStore(is_local), options=options)
         home, process = await begin(world)
-        home.table.list = None  # what has changed is noted all the time
         world.store.down = is_local
         for step in range(1, 10 * LOG):
             home.table.change({A: row_of(1, step)})

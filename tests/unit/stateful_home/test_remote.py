@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from deployments.stateful.errors import (
 from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer, pack
 from deployments.stateful.row import RowForm
 from deployments.stateful.table import Operation, Table
-from tests.support.local_states import open_table
+from tests.support.local_states import open_table, stepped
 
 FORM = RowForm(np.dtype("f4"), np.dtype([("action", "u1")]))
 A, B, C = b"run\0a", b"run\0b", "\u00fcber\0c".encode()
@@ -51,22 +50,20 @@ def table(tmp_path: Path) -> Table:
 async def test_it_answers_as_the_table_does(table):
     async with served(table) as (remote, _):
         read = await remote.read([A, B, C])
-        assert read.versions == [bytes(24)] * 3
-        read.rows["step"], read.rows["used"] = [1, 2, 3], 9
+        assert read.rows.versions == [bytes(24)] * 3
+        stepped(read)
         written = await remote.write([A, B, C], read, [2, 0])
         assert tuple(written) == (table.latest(), set(), set(), None)
-        assert read.rows["life"].tolist() == [written.number, 0, written.number]
         assert table.get([A, B, C]) == await remote.get([A, B, C])
-        assert table.get([A]) == {A: read.rows[0].tobytes()}
+        assert list(table.get([A, B, C])) == [A, C]
         assert await remote.rows_of("run") == table.rows_of("run") != {}
         assert await remote.list() == table.list()
         assert await remote.list(A, 1) == table.list(A, 1)
         assert (await remote.counts(), await remote.latest()) == ((2, 3), table.latest())
 
-        stale = await remote.read([A, B])
-        stale.rows["step"] = 5
+        stale = stepped(await remote.read([A, B]))
         assert (await remote.write([A], await remote.read([A]))).number
-        table.write([A], _stepped(table, [A]))
+        table.write([A], stepped(table.read([A])))
         raced = await remote.write(
             [A, B], stale, [1, 0], {1: (B + b"\0" + b"0" * 8, bytes(FORM.size))}
         )
@@ -83,19 +80,6 @@ async def test_it_answers_as_the_table_does(table):
         with pytest.raises(OutcomeUnknownError):
             await remote.copied(101)
         assert not remote.closed
-
-
-def _stepped(table: Any, names: list[bytes]) -> Any:
-    read = table.read(names)
-    read.rows["step"] += np.uint64(1)
-    return read
-
-
-async def test_rows_of_another_table_are_not_written(table):
-    async with served(table) as (remote, _), served(table) as (other, _):
-        with pytest.raises(UnavailableError):
-            await remote.write([A], await other.read([A]))
-        assert table.counts()[0] == 0
 
 
 async def test_nothing_is_answered_while_the_table_must_not_be_used(table):
@@ -139,32 +123,24 @@ async def test_a_home_that_does_not_answer_in_time_is_lost(table, monkeypatch):
     listener.close()
 
 
-ROW, RESET = bytes(FORM.size), ["reset", "run", None]
 HOSTILE = {
-    "not a head": b"\0\0",
-    "a length beyond the end": struct.pack("<QI", 1, 1 << 31) + b"[]",
-    "not JSON": struct.pack("<QI", 1, 2) + b"[[",
-    "deep JSON": struct.pack("<QI", 1, 100_000) + b"[" * 100_000,
-    "an unknown method": pack(1, ["close"]),
-    "a private method": pack(1, ["_work", 1]),
-    "a table's own key": pack(1, ["read", "\1c\0"]),
-    "a name that is too long": pack(1, ["read", "r\0" + "x" * 600]),
-    "half a character": pack(1, ["read", "r\0\ud800"]),
-    "a name without a run": pack(1, ["read", "\0a"]),
-    "a row too little": pack(1, ["write", 0, "r\0a", [], ""], (bytes(24),)),
-    "a row too much": pack(1, ["write", 0, "r\0a", [], ""], (bytes(24), ROW, ROW)),
-    "a name twice": pack(1, ["write", 0, "r\0a\nr\0a", [], ""], (bytes(48), ROW, ROW)),
-    "a state aside of no row": pack(1, ["write", 0, "r\0a", [1], "r\0b"], (bytes(24), ROW, ROW)),
-    "an import beside its run": pack(1, ["replace", RESET, "other\0a", None], (ROW,)),
-    "a reset of the log": pack(1, ["replace", ["reset", "\1l", None], "", None]),
-    "an operation on two runs": pack(1, ["operation", ["reset", "a\nb", None]]),
-    "a key that is a number": pack(1, ["operation", ["reset", "run", 1]]),
-    "a list without end": pack(1, ["list", "", 10**9]),
+    "not MessagePack": b"\xc1",
+    "a length beyond the end": b"\xdd\xff\xff\xff\xff",
+    "deep": b"\x91" * 100_000,
+    "not a call": pack(1, "read"),
+}
+WRONG: dict[str, Any] = {
+    "an unknown method": ("close",),
+    "a private method": ("_write", 1),
+    "no arguments": ("read",),
+    "a row too little": ("write", 0, [A, B], [bytes(24)], [bytes(FORM.size)], {}),
+    "a row that is too short": ("write", 0, [A], [bytes(24)], [b"short"], {}),
+    "an import of another form": ("replace", ["import", "run", None], {A: b"short"}, None),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_frame_that_is_no_request_ends_the_connection(table, name, caplog):
+async def test_a_frame_that_is_no_message_ends_the_connection(table, name, caplog):
     async with served(table) as (remote, address):
         before = table.latest()
         channel = await connect(address, MAX_FRAME)
@@ -177,7 +153,17 @@ async def test_a_frame_that_is_no_request_ends_the_connection(table, name, caplo
         assert await remote.counts() == (0, 3)  # others go on
 
 
-async def test_json_that_is_no_answer_ends_the_connection(table):
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_wrong_call_changes_nothing(table, name, caplog):
+    async with served(table) as (remote, _):
+        before = table.latest()
+        with pytest.raises((UnavailableError, OutcomeUnknownError)):
+            await remote._call(*WRONG[name])
+        assert table.latest() == before
+        assert await remote.counts() == (0, 3)
+
+
+async def test_bytes_that_are_no_answer_ends_the_connection(table):
     async def liar(channel: Channel) -> None:
         await channel.receive()
         channel.send(b"?")

@@ -22,8 +22,10 @@ import pytest
 
 from deployments.stateful.errors import FolderError, TableFullError, UnavailableError
 from deployments.stateful.files import FOLDER_VARIABLE, FileForm, OwnedFiles, attach, base_folder
+from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm, name_of
-from deployments.stateful.table import Operation, Page, Table, Written, full_size
+from deployments.stateful.table import Operation, Table, Written, full_size
+from tests.support.local_states import stepped
 
 FORM = RowForm(np.dtype(("f4", 128)), np.dtype([("action", "u1"), ("confidence", "f4")]))
 SPAWN = multiprocessing.get_context("spawn")
@@ -43,9 +45,7 @@ def names(n: int, first: int = 0) -> list[bytes]:
 
 
 def write(table: Table, some: list[bytes]) -> Written:
-    read = table.read(some)
-    read.rows["step"] += 1
-    return table.write(some, read)
+    return table.write(some, stepped(table.read(some)))
 
 
 def fill(table: Table, size: int, first: int = 0) -> int:
@@ -232,7 +232,7 @@ def test_the_next_home_goes_on_with_the_table(base):
     assert again.form == replace(
         files.form, term=7, max_states=2_000_000, map_size=again.form.map_size
     )
-    assert set(again.table.read(names(10)).rows["step"]) == {3}
+    assert again.table.read(names(10)).rows.steps(range(10)) == [3] * 10
     assert FileForm.read(again.folder) == again.form
     assert (again.folder / "form.json").stat().st_mode & 0o777 == 0o600
     again.delete()

@@ -22,6 +22,7 @@ from deployments.stateful.files import OwnedFiles, attach
 from deployments.stateful.row import RowForm, name_of
 from deployments.stateful.table import Table
 from deployments.stateful.watchdog import Watchdog
+from tests.support.local_states import stepped
 
 FORM = RowForm(np.dtype(("f4", 8)), np.dtype([("action", "u1")]))
 OWN, COMMON = name_of("run", "own"), name_of("run", "common")
@@ -30,14 +31,12 @@ PTRACE_ATTACH = 16
 
 
 def step(table: Table, name: bytes) -> int:
-    read = table.read([name])
-    read.rows["step"] += 1
-    assert table.write([name], read).number
-    return int(read.rows["step"][0])
+    assert table.write([name], stepped(table.read([name]))).number
+    return steps(table, name)
 
 
 def steps(table: Table, name: bytes) -> int:
-    return int(table.read([name]).rows["step"][0])
+    return table.read([name]).rows.steps([0])[0]
 
 
 def hold(folder: Path, nonce: str, to: Connection, is_stopped: bool) -> None:
@@ -47,7 +46,7 @@ def hold(folder: Path, nonce: str, to: Connection, is_stopped: bool) -> None:
     for _ in range(3):
         step(table, OWN)
     with table._changing() as txn:
-        txn.put(OWN, FORM.zeros(1).tobytes())
+        txn.put(OWN, FORM.empty)
         to.send(os.getpid())
         if is_stopped:
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -227,7 +227,7 @@ class TestDurable:
         await asyncio.sleep(0.01)
         repeated, second = batcher.submit(KEY, 1, "key", 1), batcher.submit(KEY, 2)
         await asyncio.sleep(0.01)
-        assert states.table.read([b"run\0junction"]).rows["step"] == 2
+        assert states.table.read([b"run\0junction"]).rows.steps([0]) == [2]
         assert not any(each.done() for each in (first, repeated, second))
         assert not batcher.idle
         assert store.numbers == [states.table.latest() - 1, states.table.latest()]

@@ -14,17 +14,9 @@ import pytest
 from deployments.stateful import table as table_module
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
-from deployments.stateful.row import (
-    RowForm,
-    add_receipts,
-    find_receipts,
-    id_of,
-    name_of,
-    receipt,
-    variant_of,
-)
+from deployments.stateful.row import FEW, Keyed, RowForm, id_of, name_of, variant_of
 from deployments.stateful.table import OPERATIONS, Operation, Table, full_size
-from tests.support.local_states import LocalShard, open_table
+from tests.support.local_states import LocalShard, open_table, stepped
 from tests.unit.states.implementations import open_shards
 from tests.unit.states.tape import FORM, LENGTH
 
@@ -60,13 +52,11 @@ def names_of(*numbers: int, run: str = "run") -> list[bytes]:
 
 def step(table: Table, names: Sequence[bytes]) -> table_module.Written:
     """Step rows once, without a model."""
-    read = table.read(names)
-    read.rows["step"] += 1
-    return table.write(names, read)
+    return table.write(names, stepped(table.read(names)))
 
 
 def steps_of(table: Table, names: Sequence[bytes]) -> list[int]:
-    return list(map(int, table.read(names).rows["step"]))
+    return table.read(names).rows.steps(range(len(names)))
 
 
 def n_bytes(folder: Path) -> int:
@@ -88,24 +78,33 @@ class TestLog:
         assert table.changed(number + 2)[1] == {a, b}
 
     def test_what_is_copied_is_forgotten(self, table: Table):
-        names = names_of(1)
-        begun = table.latest()
-        for _ in range(1000):
-            step(table, names)
-            table.page.copied = table.latest()
-        assert table.changed(begun)[1] is None
-        number = table.latest()
-        step(table, names)
-        assert table.changed(number) == (number + 1, set(names))
+        name = names_of(1)
+        for _ in range(3):
+            begun = table.latest()
+            for _ in range(40_000):
+                table.page.note(begun, name)
+            assert not table.page.log_is_filling
+            step(table, name)
+            assert table.changed(begun) == (begun + 1, set(name))
+            assert table.changed(begun + 1) == (begun + 1, set())
         assert table.changed(table.latest() + 1)[1] is None, "the store has another table's copies"
 
-    def test_the_log_is_bounded(self, table: Table, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(table_module, "LOG", 128)
-        begun = table.latest()
-        for _ in range(300):
-            step(table, names_of(1))
-        assert table.changed(begun)[1] is None
-        assert table.changed(table.latest() - 128)[1] == set(names_of(1))
+    def test_a_log_that_is_full_begins_anew(self, table: Table):
+        names, begun = names_of(*range(1000)), table.latest()
+        assert table.changed(begun) == (begun, set())
+        for _ in range(400):
+            step(table, names[:1])
+            table.page.note(table.latest(), names)
+        number, changed = table.changed(begun)
+        assert (number, changed) == (begun + 400, None)
+        step(table, names[1:2])
+        assert table.changed(number) == (number + 1, {names[1]})
+
+    def test_a_process_that_is_killed_while_it_forgets_leaves_all_to_be_copied(self, table: Table):
+        step(table, names_of(1))
+        assert table.changed(table.latest())[1] == set()
+        table.page._begin_anew(table.latest())
+        assert table.changed(table.latest() - 1)[1] is None
 
 
 class TestLimit:
@@ -161,8 +160,9 @@ class TestFullFile:
         for first in range(0, n_states - 50, 50):
             for _ in range(5):
                 assert not step(table, names_of(*range(first, first + 50))).refused
+        rows = dict.fromkeys(names_of(*range(100), run="new"), POLICY.empty)
         with pytest.raises(TableFullError):
-            table.replace(Operation("import", "new"), dict.fromkeys(names_of(1, run="new"), b""))
+            table.replace(Operation("import", "new"), rows)
         table.page.copied = table.latest()
         for n in range(100):
             table.end(Operation("reset", f"run-{n:06}"))
@@ -207,8 +207,7 @@ class TestRows:
     def test_a_row_that_another_process_has_changed_is_not_written(self, table: Table):
         names = names_of(1, 2, 3)
         step(table, names)
-        read = table.read(names)
-        read.rows["step"] += 1
+        read = stepped(table.read(names))
         step(table, names[1:2])
         table.evict(names[2:], lambda used: True)
         written = table.write(names, read)
@@ -221,14 +220,13 @@ class TestRows:
         read = table.read(names)
         table.end(Operation("reset", "run-000001"))
         step(table, names)
-        assert table.read(names).rows["step"] == read.rows["step"]
+        assert steps_of(table, names) == read.rows.steps([0])
         assert list(table.write(names, read).raced) == [0]
 
     def test_a_run_is_removed_as_a_whole_or_not_at_all(self, table: Table):
         names = names_of(*range(4))
-        read = table.read(names)
-        read.rows["step"], read.rows["used"] = 1, [10, 20, 30, 40]
-        table.write(names, read)
+        for now, name in zip((10, 20, 30, 40), names, strict=True):
+            table.write([name], stepped(table.read([name]), now))
         assert [row.used for row in table.list()] == [10, 20, 30, 40]
         assert table.evict(names, lambda used: used < 25) == 0
         assert table.counts()[0] == 4
@@ -243,29 +241,27 @@ class TestRows:
         assert table.counts()[0] == 3
         assert table.pids() == {os.getpid()}
 
-    @pytest.mark.parametrize("n_rows", [1, 2, 9])
-    @pytest.mark.parametrize("single", [False, True])
-    def test_a_row_remembers_its_64_latest_keys(self, n_rows: int, single: bool):
-        raw = bytearray(n_rows * FORM.size)
-        rows, first = FORM.rows(raw), (1 << 32) - 5
-        rows["step"] = first
+    @pytest.mark.parametrize("n_rows", [1, 2, FEW, FEW + 1])
+    def test_a_row_remembers_its_64_latest_keys(self, table: Table, n_rows: int):
+        names, every = names_of(*range(n_rows)), range(n_rows)
+        rows, first = table.read(names).rows, (1 << 32) - 5
+        for at in every:
+            rows.begin(at, 0, first, np.zeros(LENGTH, "<u4"))
         for number in range(70):
             answers = np.full(n_rows, number, "<u4").astype(FORM.output)
-            if single:
-                FORM.put_state(raw, rows["state"][:1], 0)
-                FORM.put_receipt(raw, number + 1, number, answers[:1].tobytes())
-            else:
-                rows["step"] += 1
-                ids = np.full(n_rows, number + 1, np.uint64)
-                add_receipts(rows, range(n_rows), ids, np.full(n_rows, number, np.uint32), answers)
+            ids = [number + 1] * n_rows
+            if n_rows > 1:
+                ids[1] = 0
+            keyed = Keyed(ids, [number] * n_rows)
+            rows.advance(every, rows.states(every), 0, keyed, answers)
         for number in range(70):
-            found = find_receipts(rows[:1], slice(None), np.array([number + 1], np.uint64))
-            assert (found is not None) == FORM.has_receipt(raw, number + 1) == (number >= 6)
-            if found is not None:
-                kept = number, first + number + 1, (number,) * LENGTH
-                assert receipt(rows[0], int(found[0])) == kept
-        rows["step"] = first  # of another variant
-        assert receipt(rows[0], 0)[1] == first + 65
+            found = rows.receipts(every, [number + 1] * n_rows)
+            assert list(found) == ([n for n in every if n != 1] if number >= 6 else [])
+            for receipt in found.values():
+                assert receipt == (number, first + number + 1, (number,) * LENGTH)
+        assert rows.receipts(every, [0] * n_rows) == {}
+        rows.begin(0, 0, first, np.zeros(LENGTH, "<u4"))  # of another variant
+        assert rows.receipts([0], [70])[0].step == first + 70
 
     def test_numbers_of_names_stay_the_same(self):
         assert (variant_of(""), variant_of("canary")) == (0, 2406531487)
@@ -279,8 +275,8 @@ class TestRuns:
         for n_runs in (1, 999, 1000, 1001, 2000):
             names = names_of(*range(n_runs))
             read = table.read(names)
-            read.rows["step"] += 1
-            read.rows["used"] = range(n_runs)
+            for used, raw in enumerate(read.rows.raws):
+                raw[24:28] = used.to_bytes(4, "little")
             table.write(names, read)
             latest = [summary.run for summary in await engine.runs(3)]
             assert latest == [f"run-{n:06}" for n in range(n_runs)][-3:][::-1]
@@ -312,8 +308,8 @@ class TestRuns:
     async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder: Path):
         tables = open_shards(folder, 3, limit=4)
         engine = Engine([LocalShard(table) for table in tables], FORM)
-        states = {f"{n}": (n + 1, FORM.zeros(1)["state"][0]) for n in range(3)}
-        too_many = {f"{n}": (9, FORM.zeros(1)["state"][0]) for n in range(5)}
+        states = {f"{n}": (n + 1, np.zeros(LENGTH, "<u4")) for n in range(3)}
+        too_many = {f"{n}": (9, np.zeros(LENGTH, "<u4")) for n in range(5)}
         for run in ("a", "b", "c", "d"):
             await engine.write(run, states)
             before = [table.rows_of(run) for table in tables]
@@ -337,11 +333,8 @@ class TestMemory:
             names = names_of(*sorted(chance.sample(range(n_states), chance.choice((1, 16, 512)))))
             read = table.read(names)
             for number in range(64):
-                ids = np.full(len(names), number + 1, np.uint64)
-                prints = np.zeros(len(names), np.uint32)
-                answers = np.ones(len(names), POLICY.output)
-                add_receipts(read.rows, range(len(names)), ids, prints, answers)
-            read.rows["step"] += 1
+                keyed = Keyed([number + 1] * len(names), [0] * len(names))
+                stepped(read, keyed=keyed, outputs=np.ones(len(names), POLICY.output))
             table.write(names, read)
             table.page.copied = table.latest()
         assert table.counts()[0] == n_states
