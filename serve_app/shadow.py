@@ -1,4 +1,4 @@
-"""The recorder of ``greenwave shadow``: asks for recommendations, and logs them beside records.
+"""The recorder of ``greenwave lab shadow``: asks for recommendations, and logs them beside records.
 
 It asks in runs of the policy's hidden states that no controller uses, a new one for each segment.
 So the policy begins from zeros after a gap, and what it answers reaches the log only.

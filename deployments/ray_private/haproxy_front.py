@@ -26,7 +26,7 @@ WEIGHT = 64
 # bits would share the runs of one. HAProxy gives the first numbers to servers without an id.
 _FIRST_ID, _LAST_ID = 1000, (1 << 20) - 1
 
-_INSTEAD = "Start Ray with the variables that `greenwave environment` prints."
+_INSTEAD = "Start Ray with the variables that `greenwave cluster environment` prints."
 
 _GLOBAL = re.compile(r"^global[ \t]*\n", re.MULTILINE)
 _BALANCE = re.compile(r"^([ \t]*)balance hash .*\n", re.MULTILINE)

@@ -16,8 +16,8 @@ left0A0,600
 left1A1,300
 bottom0A0,400
 TABLE
-greenwave demand town.net.xml --entries entries.csv --end 900 --output town.rou.xml
+greenwave lab demand town.net.xml --entries entries.csv --end 900 --output town.rou.xml
 
 TRAFFIC=(--network town.json --net town.net.xml --routes town.rou.xml --begin 0 --end 900 --counts all)
 python -m lab.train "${TRAFFIC[@]}" --iterations 5 --output training
-greenwave evaluate "${TRAFFIC[@]}" --seeds 3 --policy training/best.th --output evaluation
+greenwave lab evaluate "${TRAFFIC[@]}" --seeds 3 --policy training/best.th --output evaluation

@@ -197,7 +197,7 @@ class LogWriter:
             return None
         with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             if not _HEAD.startswith(content[: len(_HEAD)]):
-                raise ShadowLogError(f"{self._path} is not a log of greenwave shadow")
+                raise ShadowLogError(f"{self._path} is not a log of greenwave lab shadow")
             whole = content.rfind(b"\n") + 1
             head = content.rfind(b"\n" + _HEAD, 0, whole) + 1
             segment = content[head : content.find(b"\n", head)]

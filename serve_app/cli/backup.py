@@ -1,4 +1,4 @@
-"""``greenwave backup`` and ``restore``: copies of the store.
+"""``greenwave store backup`` and ``restore``: copies of the store.
 
 SQLite's backup takes one consistent snapshot during writes (https://www.sqlite.org/backup.html).
 Redis has its own backups; see docs/operations.md.

@@ -1,4 +1,4 @@
-"""``greenwave demand``: routes for a network, from counts at its entries."""
+"""``greenwave lab demand``: routes for a network, from counts at its entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``greenwave environment``: the variables that ``ray start`` needs on every node."""
+"""``greenwave cluster environment``: the variables that ``ray start`` needs on every node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``greenwave evaluate``: compare controllers and a policy on a city."""
+"""``greenwave lab evaluate``: compare controllers and a policy on a city."""
 
 from __future__ import annotations
 

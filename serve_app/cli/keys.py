@@ -14,8 +14,9 @@ from pathlib import Path
 from deployments.access.keys import ALGORITHMS, InvalidKeysError, Key, Keys, new_key
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
-from serve_app.cli.arguments import add_action
+from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.terminal import write_json
 from serve_app.errors import CommandError
 from serve_app.identity.keys import ConfiguredKeys, key_file, locked_keys, write_key_file
 from serve_app.settings import Settings
@@ -27,7 +28,7 @@ SKEW_S = 60.0  # between the clocks of two nodes
 def add_keys(keys: argparse.ArgumentParser) -> None:
     actions = keys.add_subparsers(required=True, metavar="ACTION")
     listed = "list the keys: name, algorithm, and when each signs and verifies"
-    add_action(actions, "list", _list, listed)
+    add_json(add_action(actions, "list", _list, listed))
     help = "create a key; the ones before verify until their tokens expire"
     rotate = add_action(actions, "rotate", _rotate, help)
     algorithm = "of the new key (default: that of the one that signs now)"
@@ -43,9 +44,19 @@ def _list(options: argparse.Namespace) -> None:
     now = time.time()
     keys = ConfiguredKeys(Settings.of_instance(options.port_base))()
     signing = keys.signing(now)
-    for key in sorted(keys, key=lambda key: key.signs_from):
-        state = "signs" if key is signing else _state(key, now)
-        sys.stdout.write(f"{key.kid}  {key.algorithm:<5}  {state}\n")
+    listed = [
+        {
+            "kid": key.kid,
+            "algorithm": key.algorithm,
+            "state": "signs" if key is signing else _state(key, now),
+        }
+        for key in sorted(keys, key=lambda key: key.signs_from)
+    ]
+    if options.json:
+        write_json(listed)
+        return
+    for each in listed:
+        sys.stdout.write(f"{each['kid']}  {each['algorithm']:<5}  {each['state']}\n")
 
 
 def _rotate(options: argparse.Namespace) -> None:

@@ -27,8 +27,8 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        module: of ``serve_app.cli``; its ``add_NAME`` adds arguments, and sets ``run``, a function
-            of them.
+        module: of ``serve_app.cli``; its ``add_NAME``, of the last word of the command, adds
+            arguments, and sets ``run``, a function of them.
         help: one line.
         example: of its use.
     """
@@ -73,15 +73,15 @@ COMMANDS = {
         "answer the Open Inference Protocol over gRPC, from a running inference service",
         "--url http://127.0.0.1:8000 --port 8033",
     ),
-    "environment": Command(
+    "cluster environment": Command(
         "environment", "print the variables that `ray start` needs on every node", "> ray.env"
     ),
-    "node": Command(
+    "cluster node": Command(
         "node",
         "check that this machine has the code, files and Redis of a cluster",
         "--cluster http://10.0.0.11:8265",
     ),
-    "manifest": Command(
+    "cluster manifest": Command(
         "manifest",
         "print the Kubernetes manifest of a serve config, for KubeRay",
         "--image greenwave:1.0.0 | kubectl apply -f -",
@@ -102,16 +102,16 @@ COMMANDS = {
         "show the audit log: logins, resets, refusals and changes",
         "--log refusals --limit 20",
     ),
-    "export": Command(
+    "store export": Command(
         "records", "write all customer records of the store (STORE_URL) to a file", "records.jsonl"
     ),
-    "import": Command(
+    "store import": Command(
         "records", "create the customer records of a file in the store (STORE_URL)", "records.jsonl"
     ),
-    "backup": Command(
+    "store backup": Command(
         "backup", "copy the whole embedded store to a file, while the system runs", "greenwave.bak"
     ),
-    "restore": Command(
+    "store restore": Command(
         "backup", "replace the store by a backup, while the system does not run", "greenwave.bak"
     ),
     "network": Command(
@@ -119,27 +119,34 @@ COMMANDS = {
         "import, check and draw the road network of a city",
         "import town.net.xml --output town.json",
     ),
-    "demand": Command(
+    "lab demand": Command(
         "demand",
         "make routes for a road network from counts at its entries",
         "town.net.xml --entries entries.csv --output town.rou.xml",
     ),
-    "evaluate": Command(
+    "lab evaluate": Command(
         "evaluate",
         "compare controllers and a policy on a city",
         "--network town.json --sumocfg town.sumocfg --output report",
     ),
-    "replay": Command(
+    "lab replay": Command(
         "replay",
         "show a policy or another controller on a city in sumo-gui",
         "--network town.json --sumocfg town.sumocfg --controller greedy",
     ),
-    "shadow": Command(
+    "lab shadow": Command(
         "shadow",
         "log recommendations beside an existing controller, report on them, and export events",
         "record shadow.jsonl --records records.jsonl",
     ),
 }
+GROUPS = {
+    "cluster": "prepare the machines of a cluster that is not supervised here",
+    "store": "back up, restore, export and import what the store has",
+    "lab": "evaluate controllers in simulation, and beside an existing controller",
+}
+RENAMED = {name.split()[-1]: name for name in COMMANDS if " " in name}
+"""New names of commands, by the old ones, which work until the next release."""
 EXIT_CODES = (
     "Exit codes: 0 done; 1 refused or failed, with the reason on stderr; 2 usage; 130 Ctrl-C."
 )
@@ -147,10 +154,13 @@ EXIT_CODES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors that an operator can meet end in one sentence and exit code 1."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if renamed := RENAMED.get("".join(words[:1])):
+        notes.print(f"`greenwave {words[0]}` is now `greenwave {renamed}`.", style="yellow")
+        words[:1] = renamed.split()
     try:
         apply_environment()
-        options = parser_of(*words[:1]).parse_args(words)
+        options = parser_of(words[0] if words else "", " ".join(words[:2])).parse_args(words)
         options.run(options)
     except ValidationError as error:
         return _fail(_invalid(error))
@@ -186,7 +196,11 @@ def _invalid(error: ValidationError) -> str:
 
 
 def parser_of(*called: str) -> argparse.ArgumentParser:
-    """Return a parser that knows every command, and the arguments of those that are called."""
+    """Return a parser that knows every command, and the arguments of those that are called.
+
+    Args:
+        called: names, such as ``up`` and ``store backup``.
+    """
     parser = argparse.ArgumentParser(
         prog="greenwave",
         description="Start, stop and operate the services.",
@@ -195,13 +209,21 @@ def parser_of(*called: str) -> argparse.ArgumentParser:
     version = f"greenwave {metadata.version('greenwave')}"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    groups = {
+        name: commands.add_parser(name, help=help, description=help).add_subparsers(
+            required=True, metavar="COMMAND"
+        )
+        for name, help in GROUPS.items()
+    }
     for name, (module, help, example) in COMMANDS.items():
+        group, _, verb = name.rpartition(" ")
         epilog = f"Example: greenwave {name} {example}".rstrip()
-        command = commands.add_parser(name, help=help, description=help, epilog=epilog)
+        home = groups.get(group, commands)
+        command = home.add_parser(verb, help=help, description=help, epilog=epilog)
         if name in called:
             with naming_broken_files():
-                home = import_module(f"serve_app.cli.{module}")
-            getattr(home, f"add_{name}")(command)
+                code = import_module(f"serve_app.cli.{module}")
+            getattr(code, f"add_{verb}")(command)
     help = "print a script that completes commands and options in a shell"
     completion = commands.add_parser("completion", help=help, description=help)
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))

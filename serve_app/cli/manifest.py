@@ -1,4 +1,4 @@
-"""``greenwave manifest``: the Kubernetes manifest of a serve config, for KubeRay."""
+"""``greenwave cluster manifest``: the Kubernetes manifest of a serve config, for KubeRay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import version
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
 from serve_app.errors import CommandError, naming_broken_files
 
-HEADER = "# Made by `greenwave manifest` from a serve config; see docs/cluster.md.\n"
+HEADER = "# Made by `greenwave cluster manifest` from a serve config; see docs/cluster.md.\n"
 SECRET = "Secret with redis-password, store-url, jwt-secret, inference-token"
 
 

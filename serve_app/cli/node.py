@@ -1,4 +1,4 @@
-"""``greenwave node``: whether this machine has what a cluster serves, before ``ray start``.
+"""``greenwave cluster node``: whether this machine has what a cluster serves, before ``ray start``.
 
 Ray refuses a node with another Ray or Python, but does not know the code that it runs. Without its
 Redis, it ends after a minute with a stack trace.

@@ -1,4 +1,4 @@
-"""``greenwave export`` and ``greenwave import``: customer records in files of JSON lines."""
+"""``greenwave store export`` and ``import``: customer records in files of JSON lines."""
 
 from __future__ import annotations
 

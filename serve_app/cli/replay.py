@@ -1,4 +1,4 @@
-"""``greenwave replay``: show a run of the evaluation in sumo-gui."""
+"""``greenwave lab replay``: show a run of the evaluation in sumo-gui."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_replay(command: argparse.ArgumentParser) -> None:
     add_scenario(command)
     shown = command.add_mutually_exclusive_group(required=True)
     shown.add_argument("--policy", type=Path, help="agent.th to show")
-    help = "controller of greenwave evaluate to show, such as greedy or 'max pressure'"
+    help = "controller of greenwave lab evaluate to show, such as greedy or 'max pressure'"
     shown.add_argument("--controller", metavar="NAME", help=help)
     help = "seed of the run, as in the evaluation (default 1)"
     command.add_argument("--seed", type=int, default=1, metavar="S", help=help)

@@ -1,4 +1,4 @@
-"""``greenwave shadow``: recommendations beside an existing controller, and what they show."""
+"""``greenwave lab shadow``: recommendations beside an existing controller, and what they show."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _add_record(actions: Any) -> None:
 def _add_report(actions: Any) -> None:
     help = "report agreement, refusals of the safety layer, detector health and delay saved"
     action = add_action(actions, "report", _report, help, has_instance=False)
-    _add_log(action, "log of 'greenwave shadow record'")
+    _add_log(action, "log of 'greenwave lab shadow record'")
     output = "file to write, .html or text (default: text on standard output)"
     action.add_argument("--output", type=Path, metavar="FILE", help=output)
     red = "longest red of a phase that the safety layer allows (default 120)"
@@ -100,7 +100,7 @@ def _add_report(actions: Any) -> None:
 def _add_events(actions: Any) -> None:
     help = "export the signals' events as high-resolution controller logs, which atspm reads"
     action = add_action(actions, "events", _events, help, has_instance=False)
-    _add_log(action, "log of 'greenwave shadow record', or a file of records")
+    _add_log(action, "log of 'greenwave lab shadow record', or a file of records")
     output = "for events.csv, detectors.csv and phases.csv"
     action.add_argument("--output", type=Path, required=True, metavar="FOLDER", help=output)
     green = "longest green of an actuated controller: it ends by max-out, a shorter one by gap-out"
@@ -116,7 +116,7 @@ def _add_simulate(actions: Any) -> None:
     action = actions.add_parser("simulate", help=help, description=help)
     add_scenario(action, required=False)
     action.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
-    controller = "of greenwave evaluate (default: fixed time, the net's programs)"
+    controller = "of greenwave lab evaluate (default: fixed time, the net's programs)"
     action.add_argument("--controller", default="fixed time", metavar="NAME", help=controller)
     action.add_argument("--seed", type=int, default=1, metavar="S", help="(default 1)")
     action.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON lines")

@@ -1,4 +1,4 @@
-"""The package ``atspm`` reads what ``greenwave shadow events`` exports.
+"""The package ``atspm`` reads what ``greenwave lab shadow events`` exports.
 
 It is installed into a separate environment, as its libraries are large. ``atspm.txt`` pins them:
 atspm 2.6.1 does not work with DuckDB 2.
@@ -78,7 +78,7 @@ def read(python: Path, folder: Path, *options: str) -> dict[str, list[list[Any]]
     records = sorted([*cycles(N_CYCLES), *loops], key=lambda record: record.time)
     street, events = folder / "records.jsonl", folder / "events"
     street.write_text("".join(f"{each.model_dump_json(exclude_none=True)}\n" for each in records))
-    call = ["shadow", "events", str(street), "--network", str(HARBOUR_FILE)]
+    call = ["lab", "shadow", "events", str(street), "--network", str(HARBOUR_FILE)]
     assert main([*call, "--output", str(events), *options]) == 0
     ran = subprocess.run([str(python), "-c", READS, str(events)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -105,7 +105,9 @@ def test_it_starts_in_a_folder_with_packages_of_our_names_and_predicts(installed
 
 
 def test_a_command_of_a_missing_extra_says_how_to_install_it(installed):
-    asked = installed.run("demand", "town.net.xml", "--entries", "e.csv", "--output", "r.xml")
+    asked = installed.run(
+        "lab", "demand", "town.net.xml", "--entries", "e.csv", "--output", "r.xml"
+    )
     assert asked.returncode == 1
     expected = "This command needs SUMO. Install it with `pip install 'greenwave[lab]'`.\n"
     assert asked.stderr == expected

@@ -1,4 +1,4 @@
-"""``greenwave evaluate`` on a made-up town: every run once, one page; bad files are a sentence."""
+"""``greenwave lab evaluate`` on a made-up town: every run once, one page, faults in a sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def town(tmp_path_factory):
 def words(town: Town, output: Path, *more: str, **files: Path) -> list[str]:
     named = {"network": town.network, "net": town.net, "routes": town.routes} | files
     options = [f"--{name}={path}" for name, path in named.items()]
-    return ["evaluate", *options, f"--end={END_S}", "--seeds=2", f"--output={output}", *more]
+    return ["lab", "evaluate", *options, f"--end={END_S}", "--seeds=2", f"--output={output}", *more]
 
 
 def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys):

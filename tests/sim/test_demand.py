@@ -33,7 +33,7 @@ def demand(net, tmp_path):
     output = tmp_path / "town.rou.xml"
 
     def make(*options, **tables):
-        words = ["demand", str(net), "--output", str(output), *options]
+        words = ["lab", "demand", str(net), "--output", str(output), *options]
         for name, text in ({"entries": ENTRIES} | tables).items():
             path = tmp_path / f"{name}.csv"
             path.write_text(text)
@@ -90,7 +90,7 @@ def test_the_same_seed_makes_the_same_file_and_another_makes_another(demand):
 
 
 def test_a_template_has_every_entry(net, tmp_path, capsys):
-    assert cli.main(["demand", str(net), "--template"]) == 0
+    assert cli.main(["lab", "demand", str(net), "--template"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
     assert header == "edge,vehicles_per_hour"
     sides = {"left0A0", "left1A1", "right0B0", "right1B1"}
@@ -98,19 +98,19 @@ def test_a_template_has_every_entry(net, tmp_path, capsys):
     assert {row.removesuffix(",0") for row in rows} == sides
     table, output = tmp_path / "entries.csv", tmp_path / "town.rou.xml"
     table.write_text("\n".join([header, *(row.replace(",0", ",30") for row in rows)]))
-    assert cli.main(["demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
+    assert cli.main(["lab", "demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
     assert output.read_text().count("<vehicle ") == 30 * len(rows)
 
 
 def test_counts_without_a_file_for_them_are_refused(net, capsys):
-    assert cli.main(["demand", str(net)]) == 1
+    assert cli.main(["lab", "demand", str(net)]) == 1
     assert "Name --entries and --output, or ask for a --template" in capsys.readouterr().err
 
 
 def test_tables_may_be_json(net, tmp_path):
     table, output = tmp_path / "entries.json", tmp_path / "town.rou.xml"
     table.write_text(json.dumps([{"edge": "left0A0", "vehicles_per_hour": 12}]))
-    assert cli.main(["demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
+    assert cli.main(["lab", "demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
     assert output.read_text().count("<vehicle ") == 12
 
 
@@ -151,7 +151,9 @@ def test_a_net_that_is_none_is_refused_in_a_sentence(tmp_path, capsys):
         (tmp_path / "gone.net.xml", "is not there"),
     ):
         output = tmp_path / "town.rou.xml"
-        assert cli.main(["demand", str(net), f"--entries={table}", f"--output={output}"]) == 1
+        assert (
+            cli.main(["lab", "demand", str(net), f"--entries={table}", f"--output={output}"]) == 1
+        )
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1

@@ -26,7 +26,7 @@ def test_they_are_in_the_tables_and_on_the_page(tmp_path):
     routes.write_text(ROUTES)
     network, output = tmp_path / "town.json", tmp_path / "evaluation"
     assert cli.main(["network", "import", str(net), f"--output={network}"]) == 0
-    evaluate = "evaluate", f"--network={network}", f"--net={net}", f"--routes={routes}"
+    evaluate = "lab", "evaluate", f"--network={network}", f"--net={net}", f"--routes={routes}"
     assert cli.main([*evaluate, "--end=300", "--seeds=1", f"--output={output}"]) == 0
     tables = {}
     for name in ("runs", "classes"):

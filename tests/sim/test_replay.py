@@ -43,7 +43,7 @@ def test_the_replay_of_a_run_has_its_delay(town, tmp_path, controller, guarded):
 
 def called(town: Town, *options: str) -> int:
     files = f"--network={town.network}", f"--net={town.net}", f"--routes={town.routes}"
-    return cli.main(["replay", *files, f"--end={END_S}", *options])
+    return cli.main(["lab", "replay", *files, f"--end={END_S}", *options])
 
 
 def test_the_command_reports_the_delay(town, capsys):

@@ -123,13 +123,13 @@ def test_at_most_a_day_is_simulated():
 def test_the_commands_make_records_and_report_an_estimate(town, tmp_path, capsys):
     files = f"--network={town.network}", f"--net={town.net}"
     made = tmp_path / "records.jsonl"
-    call = ["shadow", "simulate", *files, f"--routes={town.routes}", f"--end={END_S}"]
+    call = ["lab", "shadow", "simulate", *files, f"--routes={town.routes}", f"--end={END_S}"]
     assert cli.main([*call, f"--output={made}"]) == 0
     times = {json.loads(line)["time"] for line in made.read_text().splitlines()}
     assert max(times) < END_S
     save_untrained(tmp_path / "agent.th", network_of(town.scenario.network))
     policy = f"--policy={tmp_path / 'agent.th'}"
-    assert cli.main(["shadow", "report", str(made), *files, policy, "--seeds=1"]) == 0
+    assert cli.main(["lab", "shadow", "report", str(made), *files, policy, "--seeds=1"]) == 0
     assert "s per vehicle less with the policy" in capsys.readouterr().out
     assert cli.main([*call, "--controller=best", f"--output={made}"]) == 1
     assert "--controller must be one of: fixed time," in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_the_page_says_what_is_replaced(config, tmp_path):
     assert (
         cli.main(["network", "import", str(tmp_path / "made.net.xml"), f"--output={network}"]) == 0
     )
-    evaluate = "evaluate", f"--network={network}", f"--sumocfg={config}", "--seeds=1"
+    evaluate = "lab", "evaluate", f"--network={network}", f"--sumocfg={config}", "--seeds=1"
     assert cli.main([*evaluate, f"--output={output}"]) == 0
     page = (output / "evaluation.html").read_text()
     assert "SUMO reads town.sumocfg; replaced are its seed, begin, end" in page
@@ -102,7 +102,7 @@ def test_pedestrians_are_in_the_figures_and_on_the_page(tmp_path):
     )
     network, output = tmp_path / "town.json", tmp_path / "evaluation"
     assert cli.main(["network", "import", str(net), f"--output={network}"]) == 0
-    evaluate = "evaluate", f"--network={network}", f"--net={net}", f"--routes={routes}"
+    evaluate = "lab", "evaluate", f"--network={network}", f"--net={net}", f"--routes={routes}"
     assert cli.main([*evaluate, "--end=300", "--seeds=1", f"--output={output}"]) == 0
     with (output / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -30,7 +30,7 @@ def printed():
     with pytest.MonkeyPatch.context() as patch:
         words: list[str] = []
         patch.setattr("sys.stdout.write", words.append)
-        assert main(["manifest", str(CONFIG)]) == 0
+        assert main(["cluster", "manifest", str(CONFIG)]) == 0
     return "".join(words)
 
 
@@ -126,7 +126,7 @@ def test_the_inference_asks_for_a_token_if_there_is_one(services):
 
 
 def test_signing_keys_are_mounted_where_they_are_asked_for(capsys):
-    assert main(["manifest", str(CONFIG), "--signing-keys", "keys"]) == 0
+    assert main(["cluster", "manifest", str(CONFIG), "--signing-keys", "keys"]) == 0
     documents = yaml.safe_load_all(capsys.readouterr().out)
     for service in (each for each in documents if each["kind"] == "RayService"):
         for group in groups(service):
@@ -220,9 +220,9 @@ def test_a_replica_that_is_larger_than_a_worker_is_refused(capsys, tmp_path):
     config["applications"][0]["deployments"][0]["ray_actor_options"]["num_cpus"] = 3
     path = tmp_path / "large.yaml"
     path.write_text(yaml.safe_dump(config))
-    assert main(["manifest", str(path)]) == 1
+    assert main(["cluster", "manifest", str(path)]) == 1
     assert "Each replica of inference needs 3 CPUs, and a worker has 2" in capsys.readouterr().err
-    assert main(["manifest", "--worker-cpus", "4", str(path)]) == 0
+    assert main(["cluster", "manifest", "--worker-cpus", "4", str(path)]) == 0
 
 
 def strict(schema: Any) -> Any:

@@ -109,7 +109,7 @@ def test_the_last_segment_is_found_behind_others(tmp_path):
 def test_another_file_is_not_touched(tmp_path):
     path = tmp_path / "notes"
     path.write_text("my notes")
-    with pytest.raises(ShadowLogError, match="is not a log of greenwave shadow"):
+    with pytest.raises(ShadowLogError, match="is not a log of greenwave lab shadow"):
         LogWriter(path, PLENTY)
     assert path.read_text() == "my notes"
 

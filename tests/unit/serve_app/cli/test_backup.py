@@ -1,4 +1,4 @@
-"""``greenwave backup`` and ``greenwave restore``."""
+"""``greenwave store backup`` and ``greenwave store restore``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store(data_dir):
 @pytest.fixture
 def backup(store, greenwave, tmp_path):
     """Back the store up; return the file."""
-    assert greenwave("backup", str(tmp_path / "copy.db")).code == 0
+    assert greenwave("store", "backup", str(tmp_path / "copy.db")).code == 0
     return tmp_path / "copy.db"
 
 
@@ -35,7 +35,7 @@ def test_a_restore_brings_the_records_of_the_backup_and_keeps_the_store(store, b
     before = contents(store)
     fill(store, range(4354438000, 4354438005))
     after = contents(store)
-    assert greenwave("restore", str(backup)).code == 0
+    assert greenwave("store", "restore", str(backup)).code == 0
     assert contents(store) == before
     assert contents(store.with_name("greenwave.db.before")) == after
     fill(store, range(4354438000, 4354438005))  # it can be written
@@ -44,7 +44,7 @@ def test_a_restore_brings_the_records_of_the_backup_and_keeps_the_store(store, b
 def test_no_restore_overwrites_the_store_that_another_has_kept(store, backup, greenwave):
     live = contents(store)
     for kept in ("greenwave.db.before", "greenwave.db.before-2", "greenwave.db.before-3"):
-        restored = greenwave("restore", str(backup))
+        restored = greenwave("store", "restore", str(backup))
         assert restored.code == 0
         assert f"The store before is in {store.with_name(kept)}." in restored.err
         fill(store, range(4354439000, 4354439005))
@@ -83,7 +83,7 @@ def test_a_backup_is_a_snapshot_of_a_store_that_is_written(store, tmp_path):
 
 def test_a_backup_is_private_and_replaces_no_file(backup, greenwave):
     assert backup.stat().st_mode & 0o777 == 0o600
-    refused = greenwave("backup", str(backup))
+    refused = greenwave("store", "backup", str(backup))
     assert refused.code == 1
     assert "exists already" in refused.err
 
@@ -106,7 +106,7 @@ def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave):
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        refused = greenwave("restore", str(backup))
+        refused = greenwave("store", "restore", str(backup))
         process.kill()
     assert refused.code == 1
     assert "running" in refused.err
@@ -118,7 +118,7 @@ def test_nothing_is_restored_while_a_process_of_another_folder_uses_the_store(
     fill(store, range(4354438000, 4354438005))
     before = contents(store)
     with contextlib.closing(connect(store)):
-        refused = greenwave("restore", str(backup))
+        refused = greenwave("store", "restore", str(backup))
     assert refused.code == 1
     assert f"A process uses {store}." in refused.err
     assert contents(store) == before
@@ -128,7 +128,7 @@ def test_nothing_is_restored_while_a_process_of_another_folder_uses_the_store(
 def test_a_damaged_store_is_replaced_and_kept(store, backup, greenwave):
     before = contents(store)
     store.write_bytes(b"damaged" * 1000)
-    restored = greenwave("restore", str(backup))
+    restored = greenwave("store", "restore", str(backup))
     assert restored.code == 0, restored.err
     assert contents(store) == before
     assert store.with_name("greenwave.db.before").read_bytes() == b"damaged" * 1000
@@ -138,7 +138,7 @@ def test_a_damaged_store_is_replaced_and_kept(store, backup, greenwave):
 def test_a_log_that_cannot_be_merged_is_kept_beside_its_store(store, backup, greenwave):
     before = contents(store)
     store.with_name("greenwave.db-wal").mkdir()  # SQLite cannot open a directory
-    restored = greenwave("restore", str(backup))
+    restored = greenwave("store", "restore", str(backup))
     assert restored.code == 0, restored.err
     assert contents(store) == before
     assert store.with_name("greenwave.db.before-wal").is_dir()
@@ -146,6 +146,6 @@ def test_a_log_that_cannot_be_merged_is_kept_beside_its_store(store, backup, gre
 
 def test_a_redis_has_its_own_backups(greenwave, tmp_path, monkeypatch):
     monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
-    refused = greenwave("backup", str(tmp_path / "copy.db"))
+    refused = greenwave("store", "backup", str(tmp_path / "copy.db"))
     assert refused.code == 1
     assert "Redis" in refused.err

@@ -17,7 +17,7 @@ CONFIG = Path(__file__).resolve().parents[4] / "configs" / "cluster.yaml"
 
 
 def test_a_shell_takes_the_variables_over_as_they_are(capsys):
-    assert main(["environment"]) == 0
+    assert main(["cluster", "environment"]) == 0
     script = capsys.readouterr().out + "env -0"
     shell = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True)
     seen = dict(each.split("=", 1) for each in shell.stdout.split("\0") if "=" in each)
@@ -28,7 +28,7 @@ def test_a_shell_takes_the_variables_over_as_they_are(capsys):
 
 
 def test_ray_and_serves_front_write_below_a_private_folder(capsys):
-    assert main(["environment"]) == 0
+    assert main(["cluster", "environment"]) == 0
     exports = [line.removeprefix("export ") for line in lines(capsys) if "=" in line]
     seen = dict(each.split("=", 1) for each in exports)
     folder = Path(seen["RAY_TMPDIR"])
@@ -43,13 +43,13 @@ def test_a_config_without_any_needs_rays_own_alone(capsys, tmp_path):
     del config["controller_options"]
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
-    assert main(["environment", str(path)]) == 0
+    assert main(["cluster", "environment", str(path)]) == 0
     names = [line.removeprefix("export ").partition("=")[0] for line in lines(capsys)]
     assert names == [*RAY, "RAY_TMPDIR"]
 
 
 def test_serves_front_is_started_as_by_up_where_the_config_has_one(capsys):
-    assert main(["environment"]) == 0
+    assert main(["cluster", "environment"]) == 0
     assert {f"export {name}={value}" for name, value in front_environment().items()} <= {
         *lines(capsys)
     }

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from serve_app.cli import deploy, up
 from serve_app.cli import main as cli
-from serve_app.cli.main import COMMANDS, main
+from serve_app.cli.main import COMMANDS, RENAMED, main
 from serve_app.errors import ROOT
 from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
@@ -135,9 +135,18 @@ def test_a_file_that_does_not_import_is_named_and_no_traceback_shown(command, tm
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main([command, "--help"])
+        main([*command.split(), "--help"])
     assert exit_.value.code == 0
     assert f"usage: greenwave {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_name_works_and_names_the_new_one(old, new, capsys):
+    with pytest.raises(SystemExit):
+        main([old, "--help"])
+    printed = capsys.readouterr()
+    assert f"usage: greenwave {new} " in printed.out
+    assert printed.err == f"`greenwave {old}` is now `greenwave {new}`.\n"
 
 
 def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):

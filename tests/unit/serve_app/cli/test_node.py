@@ -1,4 +1,4 @@
-"""``greenwave node`` compares this machine with a cluster, and checks its Redis."""
+"""``greenwave cluster node`` compares this machine with a cluster, and checks its Redis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def deployed(monkeypatch):
 @pytest.fixture
 def node(greenwave):
     """Compare this machine with the cluster."""
-    return lambda: greenwave("node", "--cluster", f"{URL}/")
+    return lambda: greenwave("cluster", "node", "--cluster", f"{URL}/")
 
 
 def test_a_machine_with_the_same_code_and_files_may_join(deployed, node):
@@ -92,8 +92,8 @@ def test_an_unreachable_redis_is_named_without_its_password(greenwave, monkeypat
     with socket.create_server(("127.0.0.1", 0)) as redis:
         port = redis.getsockname()[1]
         monkeypatch.setenv(name, form.format(port))
-        assert greenwave("node").code == 0
-    refused = greenwave("node")
+        assert greenwave("cluster", "node").code == 0
+    refused = greenwave("cluster", "node")
     assert refused.code == 1
     assert refused.err.startswith(f"{name} names 127.0.0.1:{port}, where no Redis answers: ")
     assert "secret" not in refused.err
@@ -108,12 +108,12 @@ def test_an_unreachable_redis_is_named_without_its_password(greenwave, monkeypat
 )
 def test_only_the_url_of_a_redis_is_checked(greenwave, monkeypatch, url, code, message):
     monkeypatch.setenv("STORE_URL", url)
-    result = greenwave("node")
+    result = greenwave("cluster", "node")
     assert result.code == code
     assert result.err.startswith(message)
 
 
 def test_a_redis_that_is_not_named_is_not_checked(greenwave):
-    result = greenwave("node")
+    result = greenwave("cluster", "node")
     assert result.code == 0
     assert "Neither STORE_URL nor RAY_REDIS_ADDRESS is set" in result.out

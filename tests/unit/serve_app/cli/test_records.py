@@ -1,4 +1,4 @@
-"""``greenwave export`` and ``greenwave import``."""
+"""``greenwave store export`` and ``greenwave store import``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def write(path: Path, *lines: Any) -> str:
 class TestExport:
     def test_every_record_is_a_line_of_a_private_file(self, greenwave, store, file):
         fill(store, range(1234567890, 1234567895))
-        assert greenwave("export", str(file)).code == 0
+        assert greenwave("store", "export", str(file)).code == 0
         found: dict[str, dict[str, Any]] = {service: {} for service in TYPES}
         for line in lines_of(file):
             found[line["service"]][line["record"]["mobileNumber"]] = line["record"]
@@ -91,20 +91,20 @@ class TestExport:
         assert file.stat().st_mode & 0o777 == 0o600
 
     def test_an_empty_store_gives_an_empty_file(self, greenwave, store, file):
-        assert greenwave("export", str(file)).code == 0
+        assert greenwave("store", "export", str(file)).code == 0
         assert file.read_bytes() == b""
 
     def test_a_failed_export_leaves_the_old_file_and_no_part(self, greenwave, file, monkeypatch):
         file.write_text("old")
         monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
-        failed = greenwave("export", str(file))
+        failed = greenwave("store", "export", str(file))
         assert failed.code == 1
         assert "redis: " in failed.err
         assert file.read_text() == "old"
         assert [each.name for each in file.parent.iterdir()] == [file.name]
 
     def test_a_missing_folder_is_reported(self, greenwave, store, tmp_path):
-        failed = greenwave("export", str(tmp_path / "no" / "records.jsonl"))
+        failed = greenwave("store", "export", str(tmp_path / "no" / "records.jsonl"))
         assert failed.code == 1
         assert "No such file or directory" in failed.err
 
@@ -115,23 +115,23 @@ class TestImport:
     ):
         fill(store, range(1234567890, 1234567895))
         before = contents(store)
-        greenwave("export", str(file))
+        greenwave("store", "export", str(file))
         store.rename(tmp_path / "exported.db")
-        assert greenwave("import", str(file)).code == 0
+        assert greenwave("store", "import", str(file)).code == 0
         assert contents(store) == before
 
     def test_more_than_one_batch(self, greenwave, store, file):
         lines = [
             loan(mobileNumber=str(1000000000 + n), loanNumber=str(10**11 + n)) for n in range(2345)
         ]
-        assert greenwave("import", write(file, *lines)).code == 0
+        assert greenwave("store", "import", write(file, *lines)).code == 0
         assert len(contents(store)["loans"]) == 2345
 
     def test_a_second_import_changes_nothing(self, greenwave, store, file):
         fill(store, range(1234567890, 1234567893))
         before = contents(store)
-        greenwave("export", str(file))
-        repeated = greenwave("import", str(file))
+        greenwave("store", "export", str(file))
+        repeated = greenwave("store", "import", str(file))
         assert repeated.code == 0
         assert "Imported 0 records; 9 existed already." in repeated.err
         assert contents(store) == before
@@ -147,9 +147,9 @@ class TestImport:
     def test_a_conflict_is_reported_and_the_other_records_are_imported(
         self, greenwave, store, file, changes, value
     ):
-        greenwave("import", write(file, loan()))
+        greenwave("store", "import", write(file, loan()))
         new = loan(mobileNumber="2222222222", loanNumber="222222222222")
-        conflict = greenwave("import", write(file, loan(**changes), new))
+        conflict = greenwave("store", "import", write(file, loan(**changes), new))
         assert conflict.code == 1
         assert f"line 1: loans have another record with {value}" in conflict.err
         assert contents(store)["loans"] == {"4354437687": LOAN, "2222222222": new["record"]}
@@ -174,7 +174,7 @@ class TestImport:
     def test_a_bad_line_prevents_the_import(self, greenwave, store, file, line, reason):
         write(file, loan())
         file.write_text(f"{file.read_text()}{line}\n")
-        refused = greenwave("import", str(file))
+        refused = greenwave("store", "import", str(file))
         assert refused.code == 1
         assert reason in refused.err
         assert "nothing was imported" in refused.err
@@ -182,7 +182,7 @@ class TestImport:
 
     def test_many_faults_are_counted_and_the_first_ones_shown(self, greenwave, store, file):
         file.write_text("x\n" * 25)
-        refused = greenwave("import", str(file))
+        refused = greenwave("store", "import", str(file))
         assert refused.code == 1
         assert "25 faults" in refused.err
         assert "line 10:" in refused.err
@@ -190,27 +190,27 @@ class TestImport:
         assert "... and 15 more" in refused.err
 
     def test_a_missing_file_is_reported(self, greenwave, store, tmp_path):
-        refused = greenwave("import", str(tmp_path / "nothing"))
+        refused = greenwave("store", "import", str(tmp_path / "nothing"))
         assert refused.code == 1
         assert "No such file or directory" in refused.err
 
     def test_an_unknown_store_is_reported(self, greenwave, file, monkeypatch):
         monkeypatch.setenv("STORE_URL", "postgres://localhost")
-        refused = greenwave("import", write(file, loan()))
+        refused = greenwave("store", "import", write(file, loan()))
         assert refused.code == 1
         assert "unknown store URL scheme" in refused.err
 
 
 def test_each_instance_has_its_own_store(greenwave, file, tmp_path):
-    assert greenwave("import", "--port-base", "23000", write(file, loan())).code == 0
-    exported = greenwave("export", "--port-base", "23000", str(tmp_path / "[second]"))
+    assert greenwave("store", "import", "--port-base", "23000", write(file, loan())).code == 0
+    exported = greenwave("store", "export", "--port-base", "23000", str(tmp_path / "[second]"))
     assert lines_of(tmp_path / "[second]") == [loan()]
     assert "[second]" in exported.err
 
 
 def test_a_missing_store_is_not_an_empty_one(greenwave, tmp_path, monkeypatch):
     monkeypatch.setenv("STORE_URL", f"sqlite:///{tmp_path / 'mistyped' / 'store.db'}")
-    refused = greenwave("export", str(tmp_path / "f"))
+    refused = greenwave("store", "export", str(tmp_path / "f"))
     assert refused.code == 1
     assert "There is no store at" in refused.err
     assert not list(tmp_path.iterdir())
@@ -219,5 +219,5 @@ def test_a_missing_store_is_not_an_empty_one(greenwave, tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", ["export", "import"])
 def test_help_names_the_store_variable(greenwave, command, capsys):
     with pytest.raises(SystemExit):
-        greenwave(command, "--help")
+        greenwave("store", command, "--help")
     assert "STORE_URL" in capsys.readouterr().out

@@ -4,10 +4,10 @@ import pytest
 
 from serve_app.cli.main import main
 
-DEMAND = ["demand", "no.net.xml", "--entries", "no.csv", "--output", "no.rou.xml"]
+DEMAND = ["lab", "demand", "no.net.xml", "--entries", "no.csv", "--output", "no.rou.xml"]
 DEMO = ["demo", "--url", "http://127.0.0.1:1"]
-SIMULATE = ["shadow", "simulate", "--output", "no.jsonl"]
-EVALUATE = ["evaluate", "--network", "no.json", "--output", "no"]
+SIMULATE = ["lab", "shadow", "simulate", "--output", "no.jsonl"]
+EVALUATE = ["lab", "evaluate", "--network", "no.json", "--output", "no"]
 
 
 @pytest.mark.parametrize("seed", ["-3", "99999999999"])
@@ -21,6 +21,8 @@ def test_the_commands_say_which_seeds_there_are(seed, capsys):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):
     (tmp_path / "page").write_text("mine")
-    assert main(["evaluate", "--network", "no.json", "--output", str(tmp_path / "page")]) == 1
+    assert (
+        main(["lab", "evaluate", "--network", "no.json", "--output", str(tmp_path / "page")]) == 1
+    )
     assert "is a file. --output must name a folder." in capsys.readouterr().err
     assert (tmp_path / "page").read_text() == "mine"

@@ -1,4 +1,4 @@
-"""``greenwave shadow`` as an operator types it, against a gateway that is a small HTTP server."""
+"""``greenwave lab shadow`` as typed, against a gateway that is a small HTTP server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ RECORDS = [*cycles(1), *(decision(65 + 5 * at, 0) for at in range(5)), loop(90, 
 def test_a_stream_is_recorded_reported_and_exported(greenwave, url, asked, token, tmp_path):
     log = str(tmp_path / "shadow.jsonl")
     to = (*NETWORK, "--url", url, "--token-file", token, "--run", "trial")
-    recorded = greenwave("shadow", "record", log, *to, typed=as_lines(RECORDS) + "{\n")
+    recorded = greenwave("lab", "shadow", "record", log, *to, typed=as_lines(RECORDS) + "{\n")
     assert recorded.code == 0, recorded.text
     assert recorded.lines == [
         "Line 13 is skipped: Invalid JSON: EOF while parsing an object at line 2 column 0.",
@@ -80,16 +80,18 @@ def test_a_stream_is_recorded_reported_and_exported(greenwave, url, asked, token
     ]
     assert set(asked) == {("/api/traffic/action", "trial-1")}
 
-    reported = greenwave("shadow", "report", log, *NETWORK)
+    reported = greenwave("lab", "shadow", "report", log, *NETWORK)
     assert reported.code == 0, reported.text
     assert "at 0.0% of the 4 decisions at which it could change." in reported.out
     assert f"{PIER}      0           1       4" in reported.out
 
     page = tmp_path / "page.html"
-    assert greenwave("shadow", "report", log, *NETWORK, "--output", str(page)).code == 0
+    assert greenwave("lab", "shadow", "report", log, *NETWORK, "--output", str(page)).code == 0
     assert page.read_text().startswith("<!doctype html>")
 
-    exported = greenwave("shadow", "events", log, *NETWORK, "--output", str(tmp_path / "events"))
+    exported = greenwave(
+        "lab", "shadow", "events", log, *NETWORK, "--output", str(tmp_path / "events")
+    )
     assert exported.code == 0, exported.text
     assert "events.csv; detectors.csv and phases.csv" in exported.err
 
@@ -102,9 +104,9 @@ def test_a_report_judges_the_cyclic_order_only_when_asked(greenwave, url, token,
         Record(time=START_S + 40, junction="customs", observation=last_of_three),
     ]
     to = (*NETWORK, "--url", url, "--token-file", token)
-    assert greenwave("shadow", "record", log, *to, typed=as_lines(records)).code == 0
+    assert greenwave("lab", "shadow", "record", log, *to, typed=as_lines(records)).code == 0
     refused = "The safety layer would have refused {} of 1 recommendations"
-    report = ("shadow", "report", log, *NETWORK)
+    report = ("lab", "shadow", "report", log, *NETWORK)
     assert refused.format(0) in greenwave(*report).out
     in_order = greenwave(*report, "--cyclic")
     assert refused.format(1) in in_order.out
@@ -115,7 +117,7 @@ def test_a_csv_continues_where_it_was_left(greenwave, url, token, tmp_path):
     log, table = tmp_path / "shadow.jsonl", tmp_path / "day.csv"
     rows = [f"{1000 + 5 * at},pier,1 0 1 6 0 3\n" for at in range(6)]
     head = "time,junction,observation\n"
-    call = ("shadow", "record", str(log), *NETWORK, "--url", url, "--token-file", token)
+    call = ("lab", "shadow", "record", str(log), *NETWORK, "--url", url, "--token-file", token)
     for part in (rows[:4], rows):
         table.write_text(head + "".join(part))
         assert greenwave(*call, "--records", str(table), "--vehicle-counts").code == 0
@@ -126,7 +128,7 @@ def test_a_csv_continues_where_it_was_left(greenwave, url, token, tmp_path):
 
 def test_a_full_disk_is_one_sentence(greenwave, url, token):
     to = (*NETWORK, "--url", url, "--token-file", token)
-    recorded = greenwave("shadow", "record", "/dev/full", *to, typed=as_lines(RECORDS))
+    recorded = greenwave("lab", "shadow", "record", "/dev/full", *to, typed=as_lines(RECORDS))
     assert recorded.code == 1
     assert recorded.lines[-1] == (
         "/dev/full cannot be written: No space left on device. It ends with a whole record;"
@@ -146,7 +148,7 @@ def test_a_full_disk_is_one_sentence(greenwave, url, token):
     ],
 )
 def test_wrong_options_are_a_sentence(greenwave, url, token, tmp_path, options, reason):
-    call = ("shadow", "record", str(tmp_path / "log"), *NETWORK, "--token-file", token)
+    call = ("lab", "shadow", "record", str(tmp_path / "log"), *NETWORK, "--token-file", token)
     refused = greenwave(*call, *options)
     assert refused.code == 1
     assert reason in refused.err
@@ -156,7 +158,7 @@ def test_wrong_options_are_a_sentence(greenwave, url, token, tmp_path, options, 
 def test_a_wrong_token_is_a_sentence_with_the_line(greenwave, url, tmp_path):
     (tmp_path / "wrong").write_text("another")
     to = (*NETWORK, "--url", url, "--token-file", str(tmp_path / "wrong"))
-    call = ("shadow", "record", str(tmp_path / "log"), *to)
+    call = ("lab", "shadow", "record", str(tmp_path / "log"), *to)
     refused = greenwave(*call, typed=as_lines(RECORDS))
     assert refused.code == 1
     assert "Line 7: the gateway refuses the request: " in refused.err
@@ -164,10 +166,10 @@ def test_a_wrong_token_is_a_sentence_with_the_line(greenwave, url, tmp_path):
 
 def test_no_record_at_all_is_a_failure(greenwave, url, token, tmp_path):
     to = (*NETWORK, "--url", url, "--token-file", token)
-    refused = greenwave("shadow", "record", str(tmp_path / "log"), *to, typed="a\nb\n")
+    refused = greenwave("lab", "shadow", "record", str(tmp_path / "log"), *to, typed="a\nb\n")
     assert refused.code == 1
     assert refused.lines[-1] == "No line was a record."
-    empty = greenwave("shadow", "report", str(tmp_path / "log"), *NETWORK)
+    empty = greenwave("lab", "shadow", "report", str(tmp_path / "log"), *NETWORK)
     assert empty.err.strip() == f"{tmp_path / 'log'} has no records."
 
 
@@ -182,20 +184,20 @@ def test_records_of_another_net_are_not_simulated(greenwave, tmp_path):
     routes.write_text("<routes/>")
     files = ("--network", str(network), "--net", str(NET_FILE), "--routes", str(routes))
     to = ("--end", "60", "--output", str(tmp_path / "records.jsonl"))
-    refused = greenwave("shadow", "simulate", *files, *to)
+    refused = greenwave("lab", "shadow", "simulate", *files, *to)
     assert refused.code == 1
     assert refused.lines == ["The net has no lane renamed_0, which the network file has."]
 
 
 def test_a_report_needs_both_files_for_the_estimate(greenwave, tmp_path):
-    refused = greenwave("shadow", "report", "log", *NETWORK, "--net", "a.net.xml")
+    refused = greenwave("lab", "shadow", "report", "log", *NETWORK, "--net", "a.net.xml")
     assert refused.err.strip() == "The estimate needs both --net and --policy."
 
 
 def test_events_need_states_and_a_known_zone(greenwave, tmp_path):
     records = tmp_path / "records.jsonl"
     records.write_text(as_lines([decision(0, 0)]))
-    call = ("shadow", "events", str(records), *NETWORK, "--output", str(tmp_path / "out"))
+    call = ("lab", "shadow", "events", str(records), *NETWORK, "--output", str(tmp_path / "out"))
     assert greenwave(*call).err.startswith("no record has the state of the lamps")
     assert "there is no zone Mars" in greenwave(*call, "--time-zone", "Mars").err
     assert not (tmp_path / "out").exists()
@@ -205,7 +207,10 @@ def test_events_of_records_that_no_log_has(greenwave, tmp_path):
     records = tmp_path / "records.jsonl"
     records.write_text(as_lines([lamps(0, "GGrr"), lamps(9, "yyrr"), lamps(12, "rrGG")]))
     folder = tmp_path / "out"
-    assert greenwave("shadow", "events", str(records), *NETWORK, "--output", str(folder)).code == 0
+    assert (
+        greenwave("lab", "shadow", "events", str(records), *NETWORK, "--output", str(folder)).code
+        == 0
+    )
     rows = Path(folder, "events.csv").read_text().splitlines()
     assert rows == [
         "TimeStamp,DeviceId,EventId,Parameter",

@@ -91,7 +91,7 @@ def test_a_missing_store_is_not_an_empty_one(users, data_dir, command):
 
 
 @pytest.mark.parametrize("base", ["80", "65500", "many"])
-@pytest.mark.parametrize("command", [["status"], ["users", "list"], ["export", "f"]])
+@pytest.mark.parametrize("command", [["status"], ["users", "list"], ["store", "export", "f"]])
 def test_an_impossible_port_base_is_refused(greenwave, command, base, capsys):
     with pytest.raises(SystemExit):
         greenwave(*command, "--port-base", base)
