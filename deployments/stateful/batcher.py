@@ -58,7 +58,7 @@ LONGEST_TURN_S = 0.004
 AT_CAPACITY_S = 30.0
 LONGEST_OUTAGE_S = 1.5
 """How long requests wait for a table that is away; longer than a new home takes on one machine."""
-_PAUSE_S = 0.05
+PAUSE_S = 0.05
 _VARIANT = slice(16, 20)  # of a version
 
 logger = logging.getLogger("ray.serve")
@@ -319,7 +319,7 @@ class _Lane:
             if now - self._unavailable_since < LONGEST_OUTAGE_S:
                 self._waiting.extendleft(reversed(turn.pieces))
                 self._scheduled = True
-                self._loop.call_later(_PAUSE_S, self._run)
+                self._loop.call_later(PAUSE_S, self._run)
                 return False
         elif not isinstance(error, StateError):
             # a defect; no request may hang
@@ -386,7 +386,7 @@ class _Round:
     def inputs(self, todo: Sequence[int]) -> Any:
         """Return the inputs of some rows."""
         if isinstance(self.pieces[0], OneStep):
-            return [self.pieces[row].input for row in todo]  # type: ignore[attr-defined]
+            return [self.pieces[row].input for row in todo]  # type: ignore[union-attr]
         is_all, parts = len(todo) == len(self.places), []
         for piece, start, after in self.parts():
             assert isinstance(piece, RowPiece), "a round has single steps or rows of calls"

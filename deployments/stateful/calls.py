@@ -189,39 +189,8 @@ class RowOutcomes:
         return self._outcomes
 
 
-class Piece(Protocol):
-    """Rows of one call, of different keys, that are stepped in one round.
-
-    Attributes:
-        names: of the rows in the table.
-        keyed: their idempotency keys; None if no row has one.
-    """
-
-    names: list[bytes]
-    keyed: Keyed | None
-    continues: bool
-    trace: Trace | None
-
-    @property
-    def keys(self) -> Sequence[Key]: ...
-
-    def done(self) -> bool:
-        """Whether nobody waits for it any more."""
-
-    def take(self, rows: Sequence[int]) -> Piece:
-        """Return some of the rows."""
-
-    def set(
-        self, rows: Sequence[int] | None, outputs: Sequence[Output], steps: Sequence[int]
-    ) -> None:
-        """Answer some rows, None for all."""
-
-    def fail(self, rows: Iterable[int] | None, error: Exception) -> None:
-        """Fail some rows, None for all."""
-
-
 class OneStep:
-    """A single step."""
+    """A single step, with the methods of :class:`RowPiece`."""
 
     __slots__ = ("continues", "input", "key", "keyed", "names", "response", "trace")
 
@@ -263,10 +232,14 @@ class OneStep:
 
 
 class RowPiece:
-    """Rows of a call.
+    """Rows of one call, of different keys, that are stepped in one round.
 
     Args:
         numbers: of the rows in the call.
+        names: of the rows in the table.
+
+    Attributes:
+        keyed: their idempotency keys; None if no row has one.
     """
 
     def __init__(
@@ -285,22 +258,29 @@ class RowPiece:
         return keys if len(self.numbers) == len(keys) else [keys[row] for row in self.numbers]
 
     def done(self) -> bool:
+        """Return whether no caller waits for it any more."""
         return self.outcomes.done()
 
     def take(self, rows: Sequence[int]) -> RowPiece:
+        """Return some of the rows."""
         numbers, names = [self.numbers[row] for row in rows], [self.names[row] for row in rows]
         return RowPiece(self.rows, self.outcomes, numbers, names)
 
     def set(
         self, rows: Sequence[int] | None, outputs: Sequence[Output], steps: Sequence[int]
     ) -> None:
+        """Answer some rows, None for all."""
         numbers = self.numbers if rows is None else [self.numbers[row] for row in rows]
         self.outcomes.set(numbers, outputs, steps)
 
     def fail(self, rows: Iterable[int] | None, error: Exception) -> None:
+        """Fail some rows, None for all."""
         self.outcomes.fail(
             self.numbers if rows is None else [self.numbers[row] for row in rows], error
         )
+
+
+Piece = OneStep | RowPiece
 
 
 def pieces_of(rows: Rows, outcomes: RowOutcomes, numbers: Sequence[int]) -> list[RowPiece]:

@@ -11,7 +11,8 @@ from typing import Any
 from deployments.stateful.errors import OutcomeUnknownError
 from deployments.stateful.shards import copy_row, name_of_copy, shard_of
 from deployments.stateful.table import Table
-from deployments.stateful.term import ALL_TO_COPY, StateStore, Term
+from deployments.stateful.term import ALL_TO_COPY, Term
+from deployments.store import Store
 
 logger = logging.getLogger("ray.serve")
 
@@ -37,7 +38,7 @@ class Copies:
 
     def __init__(
         self,
-        store: StateStore,
+        store: Store,
         store_table: str,
         term: Term,
         place: tuple[int, int],

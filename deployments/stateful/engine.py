@@ -7,11 +7,11 @@ import gc
 import heapq
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from deployments.stateful.batcher import Batcher, Shard
+from deployments.stateful.batcher import LONGEST_OUTAGE_S, PAUSE_S, Batcher, Shard
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.model import Model
 from deployments.stateful.options import StateOptions
@@ -24,8 +24,6 @@ from deployments.tracing.process import TracingOptions
 
 CHANGE_TIMEOUT_S = 4.0
 _PART = 1000
-
-T = TypeVar("T")
 
 
 class RunSummary(NamedTuple):
@@ -135,7 +133,8 @@ class Engine:
 
     async def done(self, kind: str, run: str, request_id: str) -> Any:
         """Return the result of an operation that was made before, or None."""
-        return await _answer(self._shard(run).table.operation(Operation(kind, run, request_id)))
+        operation = Operation(kind, run, request_id)
+        return (await self._call(self._shard(run), "operation", operation))[1]
 
     async def read(self, run: str, namespace: str = "") -> dict[str, tuple[int, Array]]:
         """Return steps and state of each entity of a run that a variant has stepped."""
@@ -200,7 +199,7 @@ class Engine:
         for shard in self._shards:
             after, rest, more = b"", list[Listed](), True
             while more:
-                part = await _answer(shard.table.list(after, _PART))
+                _, part = await self._call(shard, "list", after, _PART)
                 more = len(part) == _PART
                 runs = _by_run([*rest, *part])
                 if more:  # the last one may go on in the next part
@@ -246,7 +245,7 @@ class Engine:
         await asyncio.gather(*(shard.close() for shard in self._shards))
 
     async def _rows_of(self, run: str) -> dict[bytes, bytes]:
-        rows: dict[bytes, bytes] = await _answer(self._shard(run).table.rows_of(run))
+        rows: dict[bytes, bytes] = (await self._call(self._shard(run), "rows_of", run))[1]
         return rows
 
     async def _replace(
@@ -262,13 +261,9 @@ class Engine:
 
     async def _change(self, run: str, method: str, *arguments: Any) -> Any:
         shard = self._shard(run)
-        table = shard.table
         try:
             async with asyncio.timeout(CHANGE_TIMEOUT_S):
-                if inspect.iscoroutinefunction(getattr(table, method)):
-                    result = await getattr(table, method)(*arguments)
-                else:  # an import of thousands of states must not stop the event loop
-                    result = await asyncio.to_thread(getattr(table, method), *arguments)
+                table, result = await self._call(shard, method, *arguments)
                 if self._durable:
                     await self._copied(shard, table)
         except TimeoutError as error:
@@ -276,16 +271,34 @@ class Engine:
         return result
 
     @staticmethod
+    async def _call(shard: Shard, method: str, *arguments: Any) -> tuple[Any, Any]:
+        """Call a method of a table, here or on another machine; wait a while for one that is away.
+
+        Returns:
+            The table, and what the method returned.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + LONGEST_OUTAGE_S
+        while True:
+            table = shard.table
+            call = getattr(table, method)
+            try:
+                if inspect.iscoroutinefunction(call):
+                    return table, await call(*arguments)
+                # an import of thousands of states must not stop the event loop
+                return table, await asyncio.to_thread(call, *arguments)
+            except UnavailableError:
+                if clock() > until:
+                    raise
+            await asyncio.sleep(PAUSE_S)
+
+    @staticmethod
     async def _copied(shard: Shard, table: Any) -> None:
         try:
-            await shard.copied(table, await _answer(table.latest()))
+            latest = table.latest()
+            await shard.copied(table, await latest if inspect.isawaitable(latest) else latest)
         except UnavailableError as error:  # which would say that nothing was changed
             raise OutcomeUnknownError from error
-
-
-async def _answer(answer: Any) -> Any:
-    """Return what a method of a table returns, here or on another machine."""
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _by_run(rows: Sequence[Listed]) -> dict[str, list[Listed]]:

@@ -33,8 +33,8 @@ from deployments.stateful.shards import (
     await_end,
 )
 from deployments.stateful.table import Listed, Table
-from deployments.stateful.term import ALL_TO_COPY, HomeRecord, StateStore, SupersededError, Term
-from deployments.store import StoreUnavailable
+from deployments.stateful.term import ALL_TO_COPY, HomeRecord, SupersededError, Term
+from deployments.store import Store, StoreUnavailable
 
 LONGEST_EVICTION_PERIOD_S = 30.0
 _PAUSE_S = 0.1
@@ -81,7 +81,7 @@ class Home:
     def __init__(
         self,
         files: OwnedFiles,
-        store: StateStore,
+        store: Store,
         store_table: str,
         layout: Layout,
         shard: int,

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from deployments.stateful.errors import StateError, UnavailableError
-from deployments.stateful.term import HomeRecord, StateStore, record_row
-from deployments.store import Expected
+from deployments.stateful.term import HomeRecord, record_row
+from deployments.store import Expected, Store
 
 logger = logging.getLogger("ray.serve")
 
@@ -96,7 +96,7 @@ def name_of_copy(row: str) -> bytes | None:
 
 
 async def await_end(
-    store: StateStore, table: str, shard: int, has_ended: HasEnded
+    store: Store, table: str, shard: int, has_ended: HasEnded
 ) -> tuple[HomeRecord, bytes | None]:
     """Return the record of a shard, and its row, when its home and what it allowed have ended.
 
@@ -119,7 +119,7 @@ async def await_end(
 
 
 async def agree_on_layout(
-    store: StateStore,
+    store: Store,
     table: str,
     wanted: Layout,
     dismiss: Callable[[int, bool], Awaitable[None]],
@@ -165,14 +165,14 @@ async def agree_on_layout(
         raise UnavailableError("Replicas with another layout of hidden states are starting, too")
 
 
-async def _count(store: StateStore, table: str) -> int:
+async def _count(store: Store, table: str) -> int:
     n_copies = 0
     async for row, _ in store.scan(table):
         n_copies += name_of_copy(row) is not None
     return n_copies
 
 
-async def _remove_obsolete(store: StateStore, table: str) -> None:
+async def _remove_obsolete(store: Store, table: str) -> None:
     """Remove the rows of an earlier version, which had another form."""
     rows = [row async for row, _ in store.scan(table)]
     await store.delete_many(table, rows)

@@ -9,40 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from deployments.stateful.errors import UnavailableError
-from deployments.store import Expected
+from deployments.store import Expected, Store
 
 ALL_TO_COPY = -1
 """Value of ``copied`` while the store lacks rows that it once had."""
-
-
-class StateStore(Protocol):
-    """The part of :class:`deployments.store.Store` that the engine needs."""
-
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def is_local(self) -> bool: ...
-
-    async def get(self, table: str, key: str) -> bytes | None: ...
-
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool: ...
-
-    def scan(self, table: str) -> AsyncIterator[tuple[str, bytes]]: ...
-
-    async def delete_many(self, table: str, keys: Collection[str]) -> int: ...
 
 
 class SupersededError(UnavailableError):
@@ -105,7 +80,7 @@ class Term:
         record: as this term wrote it last.
     """
 
-    def __init__(self, store: StateStore, table: str, shard: int) -> None:
+    def __init__(self, store: Store, table: str, shard: int) -> None:
         self.record = HomeRecord()
         self._store = store
         self._table = table

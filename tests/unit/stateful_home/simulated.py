@@ -11,7 +11,7 @@ import selectors
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from deployments.stateful.options import StateOptions
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import Layout, agree_on_layout
 from deployments.stateful.table import Listed
-from deployments.store import Expected, StoreUnavailable
+from deployments.store import Expected, Store, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -238,8 +238,13 @@ class SimulatedStore:
         return True
 
 
-class StoreClient:
-    """The store, as one process sees it."""
+def store_client(store: SimulatedStore, process: Process) -> Store:
+    """Return the store as one process sees it."""
+    return cast("Store", _StoreClient(store, process))
+
+
+class _StoreClient:
+    """The methods of a store that the engine uses."""
 
     def __init__(self, store: SimulatedStore, process: Process) -> None:
         self._store, self._process = store, process
@@ -337,7 +342,7 @@ class World:
 
     async def agree(self, layout: Layout = LAYOUT) -> None:
         process = Process(self.machines[0], "replica")
-        client, view = StoreClient(self.store, process), ClusterView(self, process)
+        client, view = store_client(self.store, process), ClusterView(self, process)
 
         async def dismiss(shard: int, leaves: bool) -> None: ...
 
@@ -371,7 +376,7 @@ class World:
             process.alive = False
 
         files = self.open_files(process)
-        client, view = StoreClient(self.store, process), ClusterView(self, process)
+        client, view = store_client(self.store, process), ClusterView(self, process)
         at = APP, layout, shard, self.options, view, end, in_thread, process.machine.clock
         return Home(files, client, *at)
 

@@ -29,11 +29,11 @@ from tests.unit.stateful_home.simulated import (
     LOG,
     Process,
     SimulatedStore,
-    StoreClient,
     World,
     now,
     row_of,
     simulate,
+    store_client,
     version_of,
 )
 
@@ -364,7 +364,7 @@ def test_rows_of_a_run_are_written_together():
 @simulated
 async def test_a_late_write_is_settled_before_the_next_one():
     store = SimulatedStore()
-    client = StoreClient(store, Process(World(store).machines[0], "a process"))
+    client = store_client(store, Process(World(store).machines[0], "a process"))
     term = Term(client, APP, 0)
     found, stored = await term.read()
     await term.begin(HomeRecord(found.term + 1, "n", "a process"), stored)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from deployments.stateful import batcher as batcher_module
+from deployments.stateful import engine as engine_module
 from deployments.stateful.batcher import MAX_ROWS, Batcher, SteppedBatch
 from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
@@ -155,6 +156,23 @@ class TestFailures:
         later = batcher.submit(KEY, 3)
         assert numbers_of(await later) == [0, 1, 2, 3]
         assert [(await each).step for each in waiting] == [1, 2, 3]
+
+    async def test_changes_of_runs_wait_for_a_table_that_is_away(
+        self, states: States, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(engine_module, "LONGEST_OUTAGE_S", 0.2)
+        engine, page = Engine([LocalShard(states.table)], FORM), states.table.page
+        await states.batcher().submit(KEY, 1)
+        page.valid_until = 0.0
+        reset = asyncio.create_task(engine.reset(KEY.run))
+        await asyncio.sleep(0.02)
+        assert not reset.done()
+        page.valid_until = math.inf
+        await reset
+        assert await engine.find(KEY.run) is None
+        page.valid_until = 0.0
+        with pytest.raises(UnavailableError):
+            await engine.reset(KEY.run)
 
     async def test_requests_fail_when_the_table_stays_away(
         self, states: States, monkeypatch: pytest.MonkeyPatch
