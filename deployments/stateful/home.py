@@ -262,11 +262,10 @@ class Home:
             runs = {run: list(of_run) for run, of_run in groupby(rows + page, _run_of)}
             # The last run may go on in the next page.
             rows = runs.pop(_run_of(page[-1])) if more else []
-            for of_run in runs.values():
+            for run, of_run in runs.items():
                 if all(row.used < idle_since for row in of_run):
-                    names = [row.name for row in of_run]
                     async with self._copies.at_work:
-                        await self._in_thread(self.table.evict, names, partial(gt, idle_since))
+                        await self._in_thread(self.table.evict, run, partial(gt, idle_since))
 
     # Ending
 

@@ -437,22 +437,25 @@ class Table:
             txn.abort()
         return latest, None if log is None else set(names_in(log, since))
 
-    def evict(self, names: Sequence[bytes], is_idle: Callable[[int], bool]) -> int:
-        """Remove the rows of a run, if all are still idle by the second of their latest step.
+    def evict(self, run: bytes, is_idle: Callable[[int], bool]) -> int:
+        """Remove the rows of a run, if all are idle by the second of their latest step.
 
         Returns:
             How many were removed.
         """
+        prefix = run + b"\0"
         with self._changing() as txn:
-            found = {name: row for name in names if (row := txn.get(name)) is not None}
-            if not all(is_idle(_USED.unpack_from(row)[0]) for row in found.values()):
-                return 0
-            for name in found:
-                txn.delete(name)
-            if found:
-                self._count(txn, self._counts(txn), -len(found))
-                self.page.note(txn.id(), list(found))
-        return len(found)
+            cursor = txn.cursor()
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()).startswith(prefix):
+                if not is_idle(_USED.unpack_from(cursor.value())[0]):
+                    return 0
+                found = cursor.next()
+            removed = self._remove(txn, prefix)
+            if removed:
+                self._count(txn, self._counts(txn), -len(removed))
+                self.page.note(txn.id(), removed)
+        return len(removed)
 
     def keep_reserve(self) -> None:
         """Allocate what new states leave, before another program can fill the folder."""

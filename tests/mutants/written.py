@@ -35,7 +35,7 @@ MUTANTS = [Mutant(*each) for each in (
     ("a step exceeds the limit", "table", "if n_new and n_new > room", "if n_new and n_new > room + 1"),
     ("an import exceeds the limit", "table", "more > min(limit - n_states, free := self._room())", "more > (free := self._room())"),
     ("a lower limit stops states", "table", "if n_new and n_new > room", "if n_new > room"),
-    ("evicted states are counted", "table", "-len(found)", "0"),
+    ("evicted states are counted", "table", "-len(removed)", "0"),
     ("the folder is filled up", "table", "(size - used - self._reserve)", "(1 << 40)"),
     ("a full file stops all states", "table", "if not new:", "if new:"),
     ("the term does not matter", "table", "self.page.require_valid()", "pass"),
@@ -44,7 +44,7 @@ MUTANTS = [Mutant(*each) for each in (
     # The log
     ("states aside are not logged", "table", "[name for name, _ in puts]", "names"),
     ("removed states are not logged", "table", "list({**dict.fromkeys(removed), **rows})", "list(rows)"),
-    ("evicted states are not logged", "table", "self.page.note(txn.id(), list(found))", "pass"),
+    ("evicted states are not logged", "table", "self.page.note(txn.id(), removed)", "pass"),
     ("what is not copied is forgotten", "page", "if copied_end and since >= read_to:", "if copied_end:"),
     ("what is copied is kept", "page", "if copied_end and since >= read_to:", "if False:"),
     ("the log does not tell that it is too short", "page", "if not self.forgotten <= since <= latest:", "if False:"),

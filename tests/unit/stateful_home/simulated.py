@@ -142,8 +142,8 @@ class FakeTable:
             name for number, names in self._log.items() if number > since for name in names
         }
 
-    def evict(self, names: Collection[bytes], is_idle: Callable[[int], bool]) -> None:
-        self.change(dict.fromkeys(names))
+    def evict(self, run: bytes, is_idle: Callable[[int], bool]) -> None:
+        self.change(dict.fromkeys(name for name in self.rows if name.startswith(run + b"\0")))
 
     def keep_reserve(self) -> None: ...
 

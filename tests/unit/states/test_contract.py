@@ -251,7 +251,7 @@ class Contract(RuleBasedStateMachine):
     def to_evict(self, run: str) -> tuple[Act, Check]:
         async def act(replica: Replica) -> None:
             table = self.states.tables[self.shard_of(run)]
-            table.evict(list(table.rows_of(run)), lambda used: True)
+            table.evict(run.encode(), lambda used: True)
 
         return act, lambda found: self.promises.replace(run, {})
 

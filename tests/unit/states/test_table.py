@@ -74,7 +74,7 @@ class TestLog:
         assert table.changed(number) == (number + 2, {b, c})
         assert table.changed(number + 1) == (number + 2, {c})
         table.end(Operation("reset", "run-000001"))
-        table.evict([b], lambda used: True)
+        table.evict(b"run-000002", lambda used: True)
         assert table.changed(number + 2)[1] == {a, b}
 
     def test_what_is_copied_is_forgotten(self, table: Table):
@@ -196,7 +196,7 @@ class TestRows:
             lambda: step(table, names),
             lambda: table.end(Operation("reset", "run-000001", "key")),
             lambda: table.replace(Operation("import", "run-000001"), {names[0]: FORM.empty}),
-            lambda: table.evict(names, lambda used: True),
+            lambda: table.evict(b"run-000001", lambda used: True),
         ]
         for change in changes:
             with pytest.raises(UnavailableError):
@@ -209,7 +209,7 @@ class TestRows:
         step(table, names)
         read = stepped(table.read(names))
         step(table, names[1:2])
-        table.evict(names[2:], lambda used: True)
+        table.evict(b"run-000003", lambda used: True)
         written = table.write(names, read)
         assert sorted(written.raced) == [1, 2]
         assert steps_of(table, names) == [2, 2, 0]
@@ -224,14 +224,16 @@ class TestRows:
         assert list(table.write(names, read).raced) == [0]
 
     def test_a_run_is_removed_as_a_whole_or_not_at_all(self, table: Table):
-        names = names_of(*range(4))
+        names = [name_of("run", each) for each in "abcd"]
         for now, name in zip((10, 20, 30, 40), names, strict=True):
             table.write([name], stepped(table.read([name]), now))
-        assert [row.used for row in table.list()] == [10, 20, 30, 40]
-        assert table.evict(names, lambda used: used < 25) == 0
-        assert table.counts()[0] == 4
-        assert table.evict([*names[:2], b"absent"], lambda used: used < 25) == 2
-        assert [row.name for row in table.list()] == names[2:]
+        step(table, [name_of("run-2", "a"), name_of("ru", "a")])
+        assert [row.used for row in table.list()] == [0, 10, 20, 30, 40, 0]
+        assert table.evict(b"run", lambda used: used < 40) == 0
+        assert table.evict(b"absent", lambda used: True) == 0
+        assert table.counts()[0] == 6
+        assert table.evict(b"run", lambda used: used < 41) == 4
+        assert [row.name for row in table.list()] == [name_of("ru", "a"), name_of("run-2", "a")]
         assert table.counts()[0] == 2
 
     def test_rows_of_the_store_are_loaded(self, table: Table):
