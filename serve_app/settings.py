@@ -159,7 +159,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         "text",
         description="Format of log lines. With `json`, `greenwave up` and `deploy` set "
-        "`encoding: JSON` in the `logging_config` of the serve config, and the supervisors write "
+        "`encoding: JSON` in the `logging_config` of the serve config, and the supervisor writes "
         "JSON, too. `text` leaves the services to the config.",
     )
     access_log_share: float = Field(

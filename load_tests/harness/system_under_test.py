@@ -139,7 +139,7 @@ class SystemUnderTest:
         )
 
     def keep_logs(self, folder: Path) -> None:
-        """Copy the logs of the supervisors, the edge, Ray and Serve, and what Serve reports."""
+        """Copy the logs of the supervisor, the edge, Ray and Serve, and what Serve reports."""
         session = self.instance.ray_dir / "session_latest"
         for name, logs in {"": self.instance.data_dir, "ray": session.resolve()}.items():
             shutil.copytree(logs / "logs", folder / name, ignore_dangling_symlinks=True)

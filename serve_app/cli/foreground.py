@@ -9,7 +9,7 @@ import time
 
 from serve_app.errors import InstanceError
 from serve_app.processes.instance import Instance
-from serve_app.processes.supervision.supervisord import Supervisord
+from serve_app.processes.supervision.supervisor import Supervisor
 
 _POLL_S = 0.5
 
@@ -19,17 +19,17 @@ def exit_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def stay(instance: Instance, supervisord: Supervisord) -> None:
+def stay(instance: Instance, supervisor: Supervisor) -> None:
     """Wait for Ctrl-C or SIGTERM, and stop the instance.
 
     Raises:
-        InstanceError: supervisord has died; the instance has been stopped.
+        InstanceError: the guard of the supervisor has died; the instance has been stopped.
     """
     try:
-        while supervisord.is_running():
+        while supervisor.is_guarded():
             _reap()
             time.sleep(_POLL_S)
-        raise InstanceError("supervisord has died; everything else was stopped.")
+        raise InstanceError("The supervisor has died; everything else was stopped.")
     except KeyboardInterrupt:
         return
     finally:

@@ -16,7 +16,8 @@ from serve_app.processes.installation import edge_of, instance_of, status_file_o
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base, is_free
 from serve_app.processes.process_tags import Role
-from serve_app.processes.supervision.supervisord import Supervisord, running_supervisors
+from serve_app.processes.status_file import StatusFile
+from serve_app.processes.supervision.supervisor import RUN, Supervisor
 from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
 
@@ -55,8 +56,8 @@ def running(options: argparse.Namespace) -> Instance:
     instance = instance_of(options.port_base)
     if instance.is_running():
         return instance
-    error = status_file_of(instance, Role.RAY_SUPERVISOR).read().error
-    if instance.processes(Role.RAY_SUPERVISOR):
+    error = status_file_of(instance, Role.RAY).read().error
+    if instance.processes(Role.SUPERVISOR):
         raise InstanceError(f"Ray is restarting. {error or ''}".strip())
     raise InstanceError(
         f"Greenwave is not running {_place(options)}. Start it with"
@@ -68,17 +69,18 @@ def running(options: argparse.Namespace) -> Instance:
 def _status(options: argparse.Namespace) -> None:
     instance = running(options)
     edge = edge_of(instance, options.port_base)
-    is_supervised = Supervisord(instance, options.port_base).is_running()
+    supervisor = Supervisor(instance, options.port_base)
+    is_guarded, supervised = supervisor.is_guarded(), bool(supervisor.running(RUN))
     applications = [*_applications(instance)]
     processes = [
-        _process("edge", edge.is_running(), instance, Role.EDGE),
-        _process("Ray", True, instance, Role.RAY_SUPERVISOR),
+        _process("edge", edge.is_running(), status_file_of(instance, Role.EDGE), supervised),
+        _process("Ray", True, status_file_of(instance, Role.RAY), supervised),
     ]
     urls = {f"{name} edge": url for name, url in edge.urls().items()}
     urls["Serve itself"] = instance.front_url
     missing = edge.serve_front().missing()
     if options.json:
-        supervision = {"supervisord": is_supervised, "processes": processes}
+        supervision = {"supervisor": is_guarded, "processes": processes}
         write_json({"applications": applications, **supervision, "front": missing, "urls": urls})
         return
     for each in applications:
@@ -88,8 +90,8 @@ def _status(options: argparse.Namespace) -> None:
     up = make_command("up", options.port_base)
     for each in processes:
         results.print(_in_words(each, up))
-    if not is_supervised:
-        results.print(f"{'supervisord':<14} STOPPED (start it with `{up}`)")
+    if not is_guarded:
+        results.print(f"{'supervisor':<14} STOPPED (start it with `{up}`)")
     for sentence in missing:
         results.print(f"{'front':<14} {sentence}")
     for name, url in urls.items():
@@ -104,12 +106,12 @@ def _applications(instance: Instance) -> Iterator[dict[str, Any]]:
         yield {"name": name, "status": each["status"], "message": message, "not_ready": failing}
 
 
-def _process(name: str, runs: bool, instance: Instance, role: Role) -> dict[str, Any]:
+def _process(name: str, runs: bool, status_file: StatusFile, supervised: bool) -> dict[str, Any]:
     return {
         "name": name,
         "status": RUNNING if runs else "STOPPED",
-        **asdict(status_file_of(instance, role).read()),
-        "supervised": bool(running_supervisors(instance, role)),
+        **asdict(status_file.read()),
+        "supervised": supervised,
     }
 
 

@@ -1,6 +1,6 @@
 """``greenwave up``: start and supervise an instance, and deploy the config.
 
-The supervisor of Ray starts Ray and deploys the config; this command prepares both, waits for them,
+The supervisor starts Ray and deploys the config; this command prepares both, waits for them,
 and reports what runs.
 """
 
@@ -27,7 +27,7 @@ from serve_app.processes.instance import START_TIMEOUT_S, Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import Role
-from serve_app.processes.supervision.supervisord import Supervisord
+from serve_app.processes.supervision.supervisor import Supervisor
 from serve_app.ray_dashboard import token_required
 from serve_app.rollout import capacity
 from serve_app.rollout.capacity import INFERENCE
@@ -89,7 +89,7 @@ def _up(options: argparse.Namespace) -> None:
     if has_gateway:
         _print_first_user(options)
     if options.foreground:
-        stay(instance, Supervisord(instance, options.port_base))
+        stay(instance, Supervisor(instance, options.port_base))
     else:
         print_stop(options)
 
@@ -115,7 +115,7 @@ def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None
 
 
 def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
-    """Start Ray by its supervisor; a start that fails or is interrupted leaves nothing behind."""
+    """Start Ray by the supervisor; a start that fails or is interrupted leaves nothing behind."""
     _check_room(config)
     if unreachable := list(unreachable_redis(os.environ)):
         raise CommandError("\n".join([*unreachable, "Nothing has been started."]))
@@ -123,7 +123,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
     instance.make_folders()
     try:
         instance.stop()  # what is left of one that died
-        for role in (Role.RAY_SUPERVISOR, Role.EDGE):
+        for role in (Role.RAY, Role.EDGE):
             status_file_of(instance, role).clear()
         instance = place_front(options)
         config = behind_edge(config, instance)
@@ -163,13 +163,13 @@ def place_front(options: argparse.Namespace) -> Instance:
 
 
 def _supervise(options: argparse.Namespace, instance: Instance) -> None:
-    supervisord = Supervisord(instance, options.port_base)
-    if not supervisord.is_running():
-        supervisord.start()
+    supervisor = Supervisor(instance, options.port_base)
+    if not supervisor.is_guarded():
+        supervisor.start()
 
 
 def _wait_for_ray(instance: Instance) -> None:
-    status_file = status_file_of(instance, Role.RAY_SUPERVISOR)
+    status_file = status_file_of(instance, Role.RAY)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not instance.is_running():
         error = status_file.read().error

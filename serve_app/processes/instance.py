@@ -40,7 +40,7 @@ from serve_app.ray_dashboard import RayDashboard, token_environment
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0  # replicas and state actors take 1 s; Ray's helpers would stay
-SUPERVISORS_STOP_TIMEOUT_S = 40.0  # longer than everything that they stop
+SUPERVISOR_STOP_TIMEOUT_S = 40.0  # longer than everything that it stops
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
 OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
@@ -197,15 +197,15 @@ class Instance:
         return None
 
     def stop(self) -> bool:
-        """Stop every process of the instance, supervisors first; return False if there was none."""
+        """Stop every process of the instance, its supervisor first; return False without any."""
         found = bool(self.processes())
-        for part in (Role.SUPERVISORD, Role.RAY_SUPERVISOR, Role.EDGE):
-            self._end(part, SUPERVISORS_STOP_TIMEOUT_S)
+        for part in (Role.SUPERVISOR, Role.EDGE):
+            self._end(part, SUPERVISOR_STOP_TIMEOUT_S)
         self.stop_ray()
         return found
 
     def stop_ray(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop Ray without supervisors and edge; kill it at once if ``timeout_s`` is 0."""
+        """Stop Ray without supervisor and edge; kill it at once if ``timeout_s`` is 0."""
         self._end(Role.RAY, timeout_s)
         self._record.unlink(missing_ok=True)
 

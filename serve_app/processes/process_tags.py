@@ -14,16 +14,15 @@ import psutil
 
 INSTANCE_TAG = "GREENWAVE_INSTANCE"
 ROLE_TAG = "GREENWAVE_PART"
-CODE_TAG = "GREENWAVE_CODE"  # folder and version of the supervisors' code
+CODE_TAG = "GREENWAVE_CODE"  # folder and version of the supervisor's code
 EXEC_S = 0.1
 
 
 class Role(enum.StrEnum):
     """What a process does in its instance."""
 
-    SUPERVISORD = "supervisor"
-    RAY_SUPERVISOR = "node"
-    EDGE = "edge"  # the supervisor of the edge, and the edge
+    SUPERVISOR = "supervisor"
+    EDGE = "edge"
     RAY = "ray"
 
 

@@ -1,4 +1,4 @@
-"""What a supervisor records of its process: its start, its restarts, and its last error."""
+"""What the supervisor records of a process: its start, its restarts, and its last error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Status:
 
 
 class StatusFile:
-    """The file of one supervisor. Failures to write are ignored: the process matters more."""
+    """The file of one process. Failures to write are ignored: the process matters more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

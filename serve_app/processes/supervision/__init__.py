@@ -1,5 +1,5 @@
-"""Supervision of an instance: a supervisor for Ray, one for the edge, and supervisord over both.
+"""Supervision of an instance: one process that keeps Ray and the edge, and a guard that keeps it.
 
-A supervisor restarts its process at once when that has died, and adopts one that runs already. So a
-supervisor may die too: supervisord or systemd restarts it, and nothing else stops.
+The supervisor restarts a process at once when that has died, and adopts one that runs already. So
+the supervisor may die too: the guard restarts it, and nothing else stops.
 """

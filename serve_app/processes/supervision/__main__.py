@@ -1,4 +1,4 @@
-"""Runs a supervisor in the foreground: ``python -m serve_app.processes.supervision node|edge``."""
+"""Runs the guard, or the supervisor that it keeps: ``python -m … guard|run``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import argparse
 import contextlib
 import logging
 import os
+import queue
 import signal
-import sys
-from importlib import metadata
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import NoReturn
 
 import psutil
 
 from deployments.log import line_handler
-from serve_app.errors import ROOT, InstanceError
+from serve_app.errors import InstanceError
 from serve_app.processes.installation import (
     edge_of,
     instance_of,
@@ -24,67 +29,109 @@ from serve_app.processes.installation import (
 )
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
-from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import Role
+from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import ManagedProcess, Stopped, supervise
 from serve_app.processes.supervision.managed_ray import ManagedRay
-from serve_app.processes.supervision.supervisord import MODULE, running_supervisors
+from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN, Supervisor
 from serve_app.settings import Settings
+
+LOG_BYTES = 1 << 20
+RESTART_S = 1.0
+STOP_S = 35.0  # Ray takes up to 30 s
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("role", type=Role, choices=[Role.RAY_SUPERVISOR, Role.EDGE])
+    parser.add_argument("part", choices=(GUARD, RUN))
     add_port_base(parser)
     options = parser.parse_args()
     instance = instance_of(options.port_base)
-    role: Role = options.role
-    _restart_with_tags(instance, role)
-    _log_to_stderr(role)
+    supervisor = Supervisor(instance, options.port_base)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    _replace_predecessor(instance, role)
     os.umask(0o077)  # what it starts writes for this user alone
-    try:
-        instance.make_folders()  # before anything in them is believed
-    except InstanceError as error:
-        parser.exit(1, f"{error}\n")
     with contextlib.suppress(Stopped):
-        supervise(_managed(role, options.port_base, instance), status_file_of(instance, role))
+        try:
+            instance.make_folders()  # before anything in them is believed
+        except InstanceError as error:
+            parser.exit(1, f"{error}\n")
+        if options.part == GUARD:
+            guard(supervisor.command(RUN), supervisor.logs / "supervisor-error.log")
+        for predecessor in supervisor.running(RUN):  # whose guard has died; what it runs is adopted
+            with contextlib.suppress(psutil.Error):
+                predecessor.kill()
+        _log_to(supervisor.logs / "supervisor.log")
+        run(_managed(instance, options.port_base))
 
 
-def _log_to_stderr(role: Role) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+def guard(command: Sequence[str], errors: Path) -> NoReturn:
+    """Run a command, and run it again when it has ended.
+
+    Args:
+        errors: file for what the command writes, overwritten with each start.
+
+    Raises:
+        Stopped: from the signal handler; the command has been stopped.
+    """
+    process = None
+    try:
+        while True:
+            with errors.open("wb") as output:
+                process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            process.wait()
+            time.sleep(RESTART_S)
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(STOP_S)
+
+
+def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
+    """Supervise processes, each in a thread.
+
+    Args:
+        managed: by the file for the status; the last is stopped first.
+
+    Raises:
+        Stopped: from the signal handler; the processes have been stopped.
+        Exception: what a thread has raised, which is a defect.
+    """
+    failures: queue.Queue[Exception] = queue.Queue()
+    stopping = threading.Event()
+
+    def keep(process: ManagedProcess, status_file: StatusFile) -> None:
+        try:
+            supervise(process, status_file, stopping)
+        except Exception as error:
+            failures.put(error)
+
+    for status_file, process in managed.items():
+        threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
+    try:
+        raise failures.get()
+    except Stopped:
+        stopping.set()
+        for process in reversed([*managed.values()]):
+            process.stop()
+        raise
+
+
+def _managed(instance: Instance, port_base: int | None) -> dict[StatusFile, ManagedProcess]:
+    ray = ManagedRay(lambda: with_released_port(instance_of(port_base)), releases_of(instance))
+    return {
+        status_file_of(instance, Role.RAY): ray,
+        status_file_of(instance, Role.EDGE): ManagedEdge(edge_of(instance, port_base)),
+    }
+
+
+def _log_to(path: Path) -> None:
+    handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1)
     is_json = Settings().log_format == "json"
     text = "%(asctime)s %(levelname)s %(message)s"
-    line_handler(handler, text, is_json, component_name=f"supervisor_{role}")
+    line_handler(handler, text, is_json, component_name="supervisor")
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-
-
-def _managed(role: Role, port_base: int | None, instance: Instance) -> ManagedProcess:
-    if role == Role.EDGE:
-        return ManagedEdge(edge_of(instance, port_base))
-    return ManagedRay(
-        lambda: with_released_port(instance_of(port_base)),
-        releases_of(instance),
-    )
-
-
-def _restart_with_tags(instance: Instance, role: Role) -> None:
-    """Execute this program again with the tags in its environment, which others read."""
-    code = f"{ROOT} {metadata.version('greenwave')}"
-    tags = {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role), CODE_TAG: code}
-    if any(os.environ.get(name) != value for name, value in tags.items()):
-        os.execve(
-            sys.executable, [sys.executable, "-P", "-m", MODULE, *sys.argv[1:]], os.environ | tags
-        )
-
-
-def _replace_predecessor(instance: Instance, role: Role) -> None:
-    """Kill a supervisor whose supervisord has died; what it runs is adopted."""
-    for process in running_supervisors(instance, role):
-        with contextlib.suppress(psutil.Error):
-            process.kill()
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -19,6 +19,7 @@ import psutil
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import Edge, check_ports
 from serve_app.processes.haproxy import forward_log
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.replica_servers import ReplicaServerError
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 
@@ -48,6 +49,7 @@ class ManagedEdge:
             haproxy = subprocess.Popen(
                 self._edge.command(),
                 cwd=self._edge.instance.data_dir,
+                env=os.environ | {INSTANCE_TAG: self._edge.instance.tag, ROLE_TAG: Role.EDGE},
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,

@@ -1,11 +1,12 @@
-"""The loop of a supervisor."""
+"""The loop of the supervisor, for each of its processes."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from serve_app.processes.status_file import StatusFile
 
@@ -44,30 +45,25 @@ class ManagedProcess(Protocol):
 def supervise(
     process: ManagedProcess,
     status_file: StatusFile,
-    sleep: Callable[[float], None] = time.sleep,
+    stopping: threading.Event,
     clock: Callable[[], float] = time.monotonic,
-) -> NoReturn:
-    """Restart the process whenever it ends: at once, or with backoff in a crash loop.
+) -> None:
+    """Restart the process whenever it ends, at once or with backoff in a crash loop, until stopped.
 
-    Raises:
-        Stopped: from the signal handler; the process has been stopped.
+    Args:
+        stopping: set before the process is stopped.
     """
     backoff_s = 0.0
-    try:
-        while True:
-            started = clock()
-            try:
-                status_file.record_start(process.start_or_adopt())
-                error = process.wait()
-            except CannotStartError as refusal:
-                error = str(refusal)
-            logger.warning("%s", error)
-            status_file.record_end(error)
-            was_stable = clock() - started > STABLE_S
-            backoff_s = (
-                0.0 if was_stable else min(max(2 * backoff_s, FIRST_BACKOFF_S), MAX_BACKOFF_S)
-            )
-            sleep(backoff_s)
-    except Stopped:
-        process.stop()
-        raise
+    while not stopping.wait(backoff_s):
+        started = clock()
+        try:
+            status_file.record_start(process.start_or_adopt())
+            error = process.wait()
+        except CannotStartError as refusal:
+            error = str(refusal)
+        if stopping.is_set():
+            return
+        logger.warning("%s", error)
+        status_file.record_end(error)
+        was_stable = clock() - started > STABLE_S
+        backoff_s = 0.0 if was_stable else min(max(2 * backoff_s, FIRST_BACKOFF_S), MAX_BACKOFF_S)

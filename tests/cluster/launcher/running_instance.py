@@ -20,7 +20,7 @@ import yaml
 
 from serve_app.processes.installation import edge_of
 from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import Role
+from serve_app.processes.supervision.supervisor import Supervisor
 
 BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
 
@@ -103,6 +103,6 @@ class SupervisedInstance:
         assert master
         return master
 
-    def supervisord(self) -> psutil.Process:
-        (process,) = self.instance.processes(Role.SUPERVISORD)
+    def supervisor(self, part: str) -> psutil.Process:
+        (process,) = Supervisor(self.instance).running(part)
         return process

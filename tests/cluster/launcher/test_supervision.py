@@ -10,8 +10,10 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application, shipped_config
 from load_tests.harness.system import free_port_base
+from load_tests.harness.waiting import wait_until
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
+from serve_app.processes.supervision.supervisor import GUARD, RUN, Supervisor
 from tests.cluster.launcher.running_instance import SupervisedInstance
 
 pytestmark = pytest.mark.alone
@@ -49,19 +51,31 @@ def test_a_killed_edge_serves_again_within_a_second(kept):
 
 
 def test_a_second_up_disturbs_nothing(kept):
-    before = {process.pid for process in (kept.edge(), kept.head(), kept.supervisord())}
+    before = {process.pid for process in (kept.edge(), kept.head(), kept.supervisor(RUN))}
     with kept.load() as statuses:
         assert kept.deploy("up").returncode == 0
     assert set(statuses) == {200}
-    assert {process.pid for process in (kept.edge(), kept.head(), kept.supervisord())} == before
+    assert {process.pid for process in (kept.edge(), kept.head(), kept.supervisor(RUN))} == before
 
 
-def test_nothing_stops_with_supervisord_and_up_replaces_it(kept):
+def test_nothing_stops_with_the_supervisor_and_its_guard_restarts_it(kept):
+    before = kept.edge(), kept.head()
+    with kept.load() as statuses:
+        supervisor = kept.supervisor(RUN)
+        supervisor.kill()
+        wait_until(lambda: not supervisor.is_running(), 10, "it has died")
+        wait_until(lambda: Supervisor(kept.instance).running(RUN), 10, "another one runs")
+    assert (kept.edge(), kept.head()) == before
+    assert set(statuses) == {200}
+
+
+def test_nothing_stops_with_the_guard_and_up_replaces_it(kept):
     head = kept.head()
     with kept.load() as statuses:
-        kept.supervisord().kill()
+        kept.supervisor(GUARD).kill()
         assert kept.deploy("up").returncode == 0
-    assert kept.supervisord().is_running()
+    assert kept.supervisor(GUARD).is_running()
+    assert kept.supervisor(RUN).is_running()
     assert kept.head() == head
     assert set(statuses) == {200}
 

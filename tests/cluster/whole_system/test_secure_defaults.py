@@ -53,7 +53,9 @@ def test_another_user_reaches_no_file_folder_or_socket(sut: SystemUnderTest) -> 
         *("raylet", "plasma_store"),  # Ray's
         *("sock", "edge.sock", "inference.sock", "edge-serve.sock"),  # of both HAProxies
     }
-    assert {"haproxy.cfg", "edge.cfg", "raylet.out", "node.log"} < {each.name for each in found}
+    assert {"haproxy.cfg", "edge.cfg", "raylet.out", "supervisor.log"} < {
+        each.name for each in found
+    }
     assert done_by_nobody(found) == []
 
 

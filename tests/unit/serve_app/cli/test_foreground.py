@@ -30,7 +30,7 @@ class FakeSupervisor:
         self.left = looks
         self.events = events or {}
 
-    def is_running(self) -> bool:
+    def is_guarded(self) -> bool:
         self.left -= 1
         self.events.get(self.left, lambda: None)()
         return self.left >= 0
@@ -51,8 +51,8 @@ def test_a_signal_stops_everything_in_order(instance):
     assert instance.stopped == 1
 
 
-def test_without_supervisord_the_rest_is_stopped_and_reported(instance):
-    with pytest.raises(InstanceError, match="supervisord has died"):
+def test_without_a_supervisor_the_rest_is_stopped_and_reported(instance):
+    with pytest.raises(InstanceError, match="The supervisor has died"):
         stay(instance, FakeSupervisor(2))  # type: ignore[arg-type]
     assert instance.stopped == 1
 

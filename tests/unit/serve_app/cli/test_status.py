@@ -1,4 +1,4 @@
-"""``greenwave status`` on real processes in the place of supervisors and edge."""
+"""``greenwave status`` on real processes in the place of the supervisor."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.replica_servers import ServeFront
-from serve_app.processes.supervision.supervisord import MODULE
+from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN
 from serve_app.ray_dashboard import RayDashboard
 
 Process = subprocess.Popen[bytes]
-SUPERVISORS = (Role.RAY_SUPERVISOR, Role.EDGE)
 
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """Start a process with the tags of a role, and these words on its command line."""
+    """Start a process with the tags and in the place of a part of the supervisor."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
     flow = {"status": "RUNNING", "message": "", "route_prefix": "/flow"}
@@ -33,11 +32,11 @@ def start(tmp_path, monkeypatch):
     monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
     started: list[Process] = []
 
-    def start(role: Role, *words: str, **tags: str) -> Process:
-        program = "print('up', flush=True); input()"
+    def start(part: str) -> Process:
+        tags = {INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(Role.SUPERVISOR)}
         process = subprocess.Popen(
-            [sys.executable, "-c", program, *words],
-            env={INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(role), **tags},
+            [sys.executable, "-c", "print('up', flush=True); input()", MODULE, part],
+            env=tags,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -68,28 +67,26 @@ def end(process: Process) -> None:
     process.wait()
 
 
-def test_a_dead_supervisord_is_reported(start, status, tmp_path):
-    supervisord = start(Role.SUPERVISORD)
-    for role in SUPERVISORS:
-        start(role, MODULE)
-    assert "supervisord" not in status()
-    end(supervisord)
+def test_a_dead_guard_is_reported(start, status, tmp_path):
+    guard, _ = start(GUARD), start(RUN)
+    assert "supervisor" not in status()
+    end(guard)
     lines = status()
     up = f"(start it with `DATA_DIR={tmp_path} make up`)"
-    assert lines["supervisord"].split(maxsplit=2)[1:] == ["STOPPED", up]
+    assert lines["supervisor"].split(maxsplit=2)[1:] == ["STOPPED", up]
     assert "not supervised" not in lines["edge"] + lines["Ray"]
 
 
 def test_programs_read_it_as_json(start, capsys):
-    start(Role.EDGE, MODULE)
+    start(RUN)
     assert main(["status", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["applications"] == [
         {"name": "flow", "status": "RUNNING", "message": "", "not_ready": []}
     ]
     supervised = {each["name"]: each["supervised"] for each in printed["processes"]}
-    assert supervised == {"edge": True, "Ray": False}
-    assert (printed["supervisord"], printed["urls"]["Serve itself"][:7]) == (False, "http://")
+    assert supervised == {"edge": True, "Ray": True}
+    assert (printed["supervisor"], printed["urls"]["Serve itself"][:7]) == (False, "http://")
 
 
 def test_a_service_that_is_not_ready_is_reported_with_the_reason(start, status, monkeypatch):
@@ -102,16 +99,12 @@ def test_a_service_that_is_not_ready_is_reported_with_the_reason(start, status, 
     assert status()["flow"].endswith("RUNNING (not ready: The store does not serve.)")
 
 
-@pytest.mark.parametrize(("role", "name"), [(Role.RAY_SUPERVISOR, "Ray"), (Role.EDGE, "edge")])
-def test_a_dead_supervisor_is_reported_even_if_its_process_has_the_same_tags(
-    start, status, role, name
-):
-    start(Role.SUPERVISORD)
-    start(role, "haproxy")
-    supervisor = start(role, MODULE)
-    assert "not supervised" not in status()[name]
+def test_a_dead_supervisor_is_reported(start, status):
+    _, supervisor = start(GUARD), start(RUN)
+    assert "not supervised" not in status()["edge"] + status()["Ray"]
     end(supervisor)
-    assert "not supervised" in status()[name]
+    assert "not supervised" in status()["edge"]
+    assert "not supervised" in status()["Ray"]
 
 
 def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):

@@ -89,9 +89,9 @@ def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, short_dir,
     assert instance.processes() == []
 
 
-def test_the_edge_and_the_supervisors_outlive_ray(tmp_path):
+def test_the_edge_and_the_supervisor_outlive_ray(tmp_path):
     instance = Instance(tmp_path)
-    roles = [Role.RAY, Role.EDGE, Role.RAY_SUPERVISOR]
+    roles = [Role.RAY, Role.EDGE, Role.SUPERVISOR]
     sleepers = {
         role: subprocess.Popen(
             ["sleep", "60"], env=os.environ | {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
@@ -102,7 +102,7 @@ def test_the_edge_and_the_supervisors_outlive_ray(tmp_path):
         instance.stop_ray(timeout_s=0)
         assert [role for role in roles if sleepers[role].poll() is None] == [
             Role.EDGE,
-            Role.RAY_SUPERVISOR,
+            Role.SUPERVISOR,
         ]
     finally:
         for sleeper in sleepers.values():

@@ -18,7 +18,6 @@ from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import CannotStartError
@@ -27,12 +26,10 @@ from tests.unit.serve_app.processes.test_replica_servers import PARSED, written_
 
 @pytest.fixture
 def edge(tmp_path, monkeypatch):
-    """Return an edge on free ports; what starts it inherits the tags of this environment."""
+    """Return an edge on free ports."""
     http, front, metrics, *others = free_ports(7)
     ports = Ports(http=http, front=front, edge_metrics=metrics)
     instance = Instance(tmp_path, ports, temp_dir=tmp_path)
-    monkeypatch.setenv(INSTANCE_TAG, instance.tag)
-    monkeypatch.setenv(ROLE_TAG, str(Role.EDGE))
     edge = Edge(instance, EdgePorts(*others))
     yield edge
     edge.stop()

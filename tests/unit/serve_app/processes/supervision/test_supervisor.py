@@ -1,0 +1,139 @@
+"""The supervisor and its guard, as processes but without Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from load_tests.harness.waiting import wait_until
+from serve_app.processes.instance import Instance
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN, Supervisor
+
+GUARDED = """
+import signal, sys
+from pathlib import Path
+from serve_app.processes.supervision import __main__ as program
+
+program.RESTART_S = 0.01
+signal.signal(signal.SIGTERM, program._stop)
+program.guard([sys.executable, "-c", "print('up', flush=True); input()"], Path(sys.argv[1]))
+"""
+RUN_TWO = """
+import signal, sys, time
+from pathlib import Path
+from serve_app.processes.status_file import StatusFile
+from serve_app.processes.supervision import __main__ as program
+
+class Fake:
+    def __init__(self, name):
+        self.name = name
+    def start_or_adopt(self):
+        print("up", flush=True)
+        return 1.0
+    def wait(self):
+        time.sleep(60)
+    def stop(self):
+        print("stopped", self.name)
+
+signal.signal(signal.SIGTERM, program._stop)
+program.run({StatusFile(Path(sys.argv[1], name)): Fake(name) for name in ("ray", "edge")})
+"""
+LOGS = """
+import sys
+from pathlib import Path
+from serve_app.processes.supervision import __main__ as program
+from serve_app.processes.supervision.managed_process import logger
+
+program._log_to(Path(sys.argv[1]))
+for n in range(1000):
+    logger.warning("%s", f"The edge has ended, {n}.")
+"""
+
+
+def start(program: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_guard_restarts_what_it_guards_and_stops_it_at_its_end(tmp_path):
+    with start(GUARDED, tmp_path / "errors") as guard:
+        first = next_child(guard)
+        first.kill()
+        second = next_child(guard, after=first)
+        guard.terminate()
+        guard.wait(20)
+    assert not second.is_running()
+
+
+def next_child(guard: subprocess.Popen[str], after: psutil.Process | None = None) -> psutil.Process:
+    def found() -> list[psutil.Process]:
+        return [each for each in psutil.Process(guard.pid).children() if each != after]
+
+    wait_until(found, 20, "the process runs")
+    (child,) = found()
+    return child
+
+
+def test_the_edge_is_stopped_before_ray(tmp_path):
+    with start(RUN_TWO, tmp_path) as supervisor:
+        assert supervisor.stdout is not None
+        assert [supervisor.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
+        supervisor.send_signal(signal.SIGTERM)
+        said, _ = supervisor.communicate(timeout=20)
+    assert said.splitlines() == ["stopped edge", "stopped ray"]
+
+
+@pytest.mark.parametrize("part", [GUARD, RUN])
+def test_it_ends_with_one_sentence_where_other_users_can_write(tmp_path, part):
+    folder = tmp_path / "ports-31000"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", MODULE, part, "--port-base", "31000"],
+        env=os.environ | {"DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Other users can write to {folder}. Remove what is not yours")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_are_text_or_json_and_a_crash_loop_writes_few(tmp_path, form):
+    log = tmp_path / "supervisor.log"
+    command = [sys.executable, "-c", LOGS, str(log)]
+    subprocess.run(command, env=os.environ | {"LOG_FORMAT": form}, check=True)
+    lines = log.read_text().splitlines()
+    assert 1 <= len(lines) <= 20
+    if form == "json":
+        first = json.loads(lines[0])
+        assert first["component_name"] == "supervisor"
+        assert (first["levelname"], first["message"]) == ("WARNING", "The edge has ended, 0.")
+    else:
+        assert re.fullmatch(r"[-\d]+ [:\d,]+ WARNING The edge has ended, 0\.", lines[0])
+
+
+def test_a_part_is_found_by_its_command_line(tmp_path):
+    supervisor = Supervisor(Instance(tmp_path), port_base=23000)
+    tags = {INSTANCE_TAG: supervisor.instance.tag, ROLE_TAG: str(Role.SUPERVISOR)}
+    command = [sys.executable, "-P", "-c", "input()", RUN]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | tags):
+        assert supervisor.running(RUN) == []
+    assert supervisor.command(RUN)[3:] == [MODULE, RUN, "--port-base", "23000"]
