@@ -29,7 +29,7 @@ from deployments.gateway.errors import (
     UnavailableError,
     now_ms,
 )
-from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.fallbacks import Fallback, FallbackAnswer
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import InferenceClient, new_key
@@ -175,39 +175,17 @@ class GatewayService:
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
     ) -> ActionBody:
         run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
-        step = Step(
-            run,
-            query.junction_id,
-            query.obs,
-            key or new_key(),
-            _valid(request_id),
-            CURRENT.get(),
-        )
+        key = key or new_key()
+        step = Step(run, query.junction_id, query.obs, key, _valid(request_id), CURRENT.get())
         status: ActionStatus = "success"
         plan: str | None = None
         failed: Mapping[str, Fault] = {}
         try:
             action, failed = await self._inference.act(step)
-            n_lanes = self.network.junctions[query.junction_id].n_lanes
-            if len(failed) == n_lanes and self._fallback.has_plan:
-                raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
+            self._check_detectors(query.junction_id, failed)
         except InferenceUnavailableError as error:
-            self.counts.fallbacks[error.cause] += 1
-            about = {"run": run, "junction": query.junction_id}
-            self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
-            action, plan = self._fallback.act(query.junction_id, query.simulation_time_s)
+            action, plan = self._without_policy(query, run, error)
             status = FALLBACK_STATUS
-            if self.watched_fallbacks.watched:
-                self.watched_fallbacks.note(
-                    Decision(
-                        time.time(),
-                        run or DEFAULT_RUN,
-                        query.junction_id,
-                        query.obs,
-                        action,
-                        fallback=error.cause,
-                    )
-                )
         safety: Safety | None = None
         if self._guard is not None and query.shown is not None:
             action, safety = self._guard.decide(query.junction_id, query.shown, action)
@@ -220,12 +198,33 @@ class GatewayService:
             "timestamp": now_ms(),
             "status": status,
         }
-        if plan is not None:
-            answer["fallbackPlan"] = plan
-        if safety is not None:
-            answer["safety"] = safety
-        if failed:
-            answer["failedDetectors"] = dict(failed)
+        more = {"fallbackPlan": plan, "safety": safety, "failedDetectors": dict(failed) or None}
+        return answer | {name: value for name, value in more.items() if value is not None}
+
+    def _check_detectors(self, junction_id: str, failed: Mapping[str, Fault]) -> None:
+        """Prefer a plan to a decision that was made without any detector.
+
+        Raises:
+            InferenceUnavailableError: there is a plan, and all detectors have failed.
+        """
+        n_lanes = self.network.junctions[junction_id].n_lanes
+        if len(failed) == n_lanes and self._fallback.has_plan:
+            raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
+
+    def _without_policy(
+        self, query: ActionQuery, run: str | None, error: InferenceUnavailableError
+    ) -> FallbackAnswer:
+        """Return the answer of the fallback, and note it."""
+        junction = query.junction_id
+        self.counts.fallbacks[error.cause] += 1
+        about = {"run": run, "junction": junction}
+        self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
+        answer = self._fallback.act(junction, query.simulation_time_s)
+        if self.watched_fallbacks.watched:
+            at, run = time.time(), run or DEFAULT_RUN
+            self.watched_fallbacks.note(
+                Decision(at, run, junction, query.obs, answer.action, fallback=error.cause)
+            )
         return answer
 
     async def reset(

@@ -105,9 +105,9 @@ class Connections:
         )
 
     def __call__(self, send: Send, /) -> Reply | NoReply:
-        ends = time.monotonic() + send.timeout_s
-        times = dict.fromkeys(("read", "write", "pool"), _Limit.until(ends, send.timeout_s))
-        times["connect"] = _Limit.until(ends, send.connect_s)
+        times = dict.fromkeys(("read", "write", "pool"), send.timeout_s)
+        times["connect"] = send.connect_s
+        _request.ends = time.monotonic() + send.timeout_s
         try:
             with self._pool.stream(
                 send.method,
@@ -121,6 +121,8 @@ class Connections:
             return NoReply.because(error, sent=False)
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
             return NoReply.because(error, sent=True)
+        finally:
+            _request.ends = None
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in response.headers
@@ -131,26 +133,16 @@ class Connections:
         self._pool.close()
 
 
-class _Limit(float):
-    """Seconds for one operation, which also ends when its request does.
-
-    httpcore uses one timeout for all reads of the headers: each starts it anew.
-    """
-
-    ends: float
-
-    @classmethod
-    def until(cls, ends: float, seconds: float) -> Self:
-        limit = cls(seconds)
-        limit.ends = ends
-        return limit
+_request = threading.local()
+"""When the request of this thread ends: httpcore starts each timeout anew, also within headers."""
 
 
 def _left(limit: float | None, error: type[httpcore.TimeoutException]) -> float | None:
     """Return the seconds that an operation may take now."""
-    if not isinstance(limit, _Limit):
+    ends: float | None = getattr(_request, "ends", None)
+    if ends is None or limit is None:
         return limit
-    left_s = min(limit, limit.ends - time.monotonic())
+    left_s = min(limit, ends - time.monotonic())
     if left_s <= 0:
         raise error("the request took too long")
     return left_s
