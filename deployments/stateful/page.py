@@ -96,7 +96,8 @@ class Page:
             latest: number of the latest transaction.
         """
         (read_to, copied_end), self._read_to = self._read_to, (0, 0)
-        if not self.forgotten <= since <= latest:
+        # A transaction that began the log anew and was not committed has forgotten those before it.
+        if not min(self.forgotten, latest) <= since <= latest:
             return None
         if copied_end and since >= read_to:
             rest = self._map[_HEAD_BYTES + copied_end : _HEAD_BYTES + self._get(_END)]

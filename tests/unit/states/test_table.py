@@ -105,6 +105,9 @@ class TestLog:
         assert table.changed(table.latest())[1] == set()
         table.page._begin_anew(table.latest())
         assert table.changed(table.latest() - 1)[1] is None
+        table.page._begin_anew(table.latest() + 1)  # by a writer that was killed before its commit
+        assert table.changed(table.latest() - 1)[1] is None
+        assert table.changed(table.latest())[1] == set()
 
 
 class TestLimit:
