@@ -11,7 +11,6 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import lmdb
@@ -67,6 +66,9 @@ def unpack(frame: bytes) -> list[Any]:
 class TableServer:
     """The home's end of the connections.
 
+    A transaction may wait for a process that was stopped in another one, until the watchdog has
+    killed it: less than the half of a lease.
+
     Args:
         copied: returns when the transaction of a number is in the store.
 
@@ -78,8 +80,6 @@ class TableServer:
         self.connections = 0
         self._table = table
         self._copied = copied
-        # A transaction may wait for a process that was stopped in another one.
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="remote-writes")
 
     async def serve(self, channel: Channel) -> None:
         """Serve a connection, for a :class:`.channel.Listener`."""
@@ -114,10 +114,10 @@ class TableServer:
         table = self._table
         if method == "copied":
             return await self._copied(*arguments)
-        if method in ("write", "replace"):
-            make = self._write if method == "write" else self._replace
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._writing, make, *arguments)
+        if method == "write":
+            return self._write(*arguments)
+        if method == "replace":
+            return self._replace(*arguments)
         table.page.require_valid()
         if method == "read":
             read = table.read(*arguments)
