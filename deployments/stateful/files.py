@@ -1,7 +1,7 @@
 """The files of a shard: where they are, which process owns them, and how they are opened.
 
 ``table`` and ``table-lock`` are LMDB's, ``page`` is a :class:`.table.Page`, ``form.json`` has the
-:class:`FileForm`, the home locks ``lock``, and ``table.unused`` is the table put away last.
+:class:`FileForm`, and the home locks ``lock``.
 
 Reading a mapped file beyond its end, or writing where a full file system has no memory for it, ends
 a process. So the table, a sparse file, has its final size from the beginning, and a shorter one is
@@ -176,7 +176,7 @@ def attach(folder: Path, nonce: str, rows: RowForm) -> Table | None:
         logger.info("The table of hidden states in %s is not mapped: %s", folder, error)
         return None
     found = FileForm.read(folder)
-    if found is None or found.nonce != nonce:  # it was put away meanwhile
+    if found is None or found.nonce != nonce:  # it was removed meanwhile
         table.close()
         return None
     return table
@@ -227,7 +227,7 @@ class OwnedFiles:
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
                 why = f"LMDB refuses it: {error}"
         if why:
-            logger.warning("The hidden states in %s are put away, as table.unused: %s", folder, why)
+            logger.warning("The hidden states in %s are removed: %s", folder, why)
         self._begin()
 
     @classmethod
@@ -247,7 +247,7 @@ class OwnedFiles:
             raise FolderError(folder, f"The table cannot be opened: {error}") from error
 
     def begin_anew(self) -> None:
-        """Put the table away, and begin another one, with another nonce."""
+        """Remove the table, and begin another one, with another nonce."""
         self.table.close()
         self._begin()
 
@@ -272,11 +272,8 @@ class OwnedFiles:
     def _begin(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             Page(self.folder / "page").valid_until = 0.0  # nothing is written to the old one
-        for name in ("form.json", "page"):
+        for name in ("form.json", "page", "table", "table-lock"):
             (self.folder / name).unlink(missing_ok=True)
-        for name, unused in ("table", "table.unused"), ("table-lock", "table.unused-lock"):
-            with contextlib.suppress(FileNotFoundError):
-                (self.folder / name).rename(self.folder / unused)
         for name, size in _SIZES.items():
             (self.folder / name).touch(mode=0o600)
             with (self.folder / name).open("r+b") as file:

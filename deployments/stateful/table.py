@@ -150,9 +150,12 @@ class Table:
 
     def read(self, names: Sequence[bytes]) -> Read:
         """Return the rows of different names."""
-        with self._env.begin(buffers=True) as txn:
-            get, empty = txn.get, self.form.empty
-            return Read(txn.id(), self.form.of([get(name, empty) for name in names]))
+        try:
+            with self._env.begin(buffers=True) as txn:
+                get, empty = txn.get, self.form.empty
+                return Read(txn.id(), self.form.of([get(name, empty) for name in names]))
+        except lmdb.Error as error:
+            raise UnavailableError(f"The table of hidden states fails: {error}") from error
 
     def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those rows that exist."""

@@ -21,7 +21,14 @@ import numpy as np
 import pytest
 
 from deployments.stateful.errors import FolderError, TableFullError, UnavailableError
-from deployments.stateful.files import FOLDER_VARIABLE, FileForm, OwnedFiles, attach, base_folder
+from deployments.stateful.files import (
+    FOLDER_VARIABLE,
+    FORMAT,
+    FileForm,
+    OwnedFiles,
+    attach,
+    base_folder,
+)
 from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm, name_of
 from deployments.stateful.table import Operation, Table, Written, full_size
@@ -283,14 +290,14 @@ def overwrite(folder: Path) -> None:
         (overwrite, "LMDB refuses it"),
         (lambda folder: (folder / "form.json").unlink(), "form.json is damaged or of another"),
         (lambda folder: (folder / "form.json").write_text("{"), "form.json is damaged"),
-        (change(format=2), "form.json is damaged or of another version"),
+        (change(format=FORMAT + 1), "form.json is damaged or of another version"),
         (change(later=1), "form.json is damaged or of another version"),
         (change(map_size="1"), "form.json is damaged or of another version"),
         (change(boot="another"), "the machine was started again"),
         (change(form="another"), "the model's states have another shape or data type"),
     ],
 )
-def test_files_that_are_not_good_are_put_away(spoil, why, base, caplog):
+def test_files_that_are_not_good_are_removed(spoil, why, base, caplog):
     files = open_files(base)
     write(files.table, names(10))
     files.close()
@@ -300,8 +307,7 @@ def test_files_that_are_not_good_are_put_away(spoil, why, base, caplog):
     assert again.is_new
     assert again.form.nonce != files.form.nonce
     assert again.table.counts() == (0, 1000)
-    assert f"put away, as table.unused: {why}" in caplog.text
-    assert (again.folder / "table.unused").exists()
+    assert f"are removed: {why}" in caplog.text
     again.close()
 
 
