@@ -20,9 +20,8 @@ from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.demo.connect import addresses_of, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import OutageLog
-from serve_app.demo.report import Remote, console, report
+from serve_app.demo.report import console, report
 from serve_app.errors import CommandError, as_command_error
 from serve_app.processes.ports import add_port_base
 
@@ -36,10 +35,7 @@ _OF_SHIPPED = ("begin", "counts")
 
 def add_demo(command: argparse.ArgumentParser) -> None:
     add_port_base(command)
-    command.add_argument("--url", help="of the gateway; with --direct, of the inference service")
-    command.add_argument(
-        "--direct", action="store_true", help="ask the inference service without gateway and login"
-    )
+    command.add_argument("--url", help="of the gateway")
     command.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
     command.add_argument("--run-id", help="simulation run at the service (default: a new one)")
     add_scenario(command, required=False)
@@ -71,8 +67,6 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
 
 def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check(command, options)
-    if options.direct and options.safety:
-        command.error("--safety is of the gateway: leave --direct out")
     require("libsumo", "SUMO")
     from lab.sim.scenario import InvalidScenarioError
     from models.networks.file import InvalidNetworkError
@@ -80,7 +74,7 @@ def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
     with as_command_error(GreenwaveError, InvalidNetworkError, InvalidScenarioError):
         addresses = addresses_of(options.port_base, options.url)
-        options.url = addresses.inference if options.direct else addresses.gateway
+        options.url = addresses.gateway
         stage = stage_of(options)
         if options.safety:
             stage = behind_safety_layer(stage)
@@ -95,7 +89,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
         KeyboardInterrupt: Ctrl-C ended one of them early; the comparison is printed.
     """
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
-    policy = make_remote(client, run_id, stage, arguments.direct)
+    policy = make_remote(client, run_id, stage)
     prepare(policy, arguments.url)
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
     results: dict[str, Metrics] = {}
@@ -110,16 +104,13 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
         raise KeyboardInterrupt
 
 
-def make_remote(client: Client, run_id: str, stage: Stage, direct: bool) -> Remote:
+def make_remote(client: Client, run_id: str, stage: Stage) -> GatewayController:
     """Return the controller that asks the running system."""
-    outages = OutageLog(stage.scenario.begin_s, stage.scenario.decision_s)
-    if direct:
-        return InferenceController(client, run_id, outages, stage.network)
     return GatewayController(
         client,
         run_id,
         stage.instead,
-        outages,
+        OutageLog(stage.scenario.begin_s, stage.scenario.decision_s),
         stage.network,
         stage.instead_in_words,
         stage.scenario.guarded,

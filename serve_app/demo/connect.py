@@ -16,11 +16,9 @@ from greenwave.client import (
     UnavailableError,
     UnusableAnswerError,
 )
-from serve_app.demo.inference_controller import INFERENCE_TIMEOUTS
-from serve_app.demo.report import Remote
+from serve_app.demo.gateway_controller import GatewayController
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
-from serve_app.identity.inference_token import inference_tokens
 from serve_app.processes.installation import edge_of, instance_of
 from serve_app.settings import Settings
 
@@ -46,13 +44,8 @@ def addresses_of(port_base: int | None, url: str | None) -> Addresses:
 
 
 def make_client(arguments: argparse.Namespace, addresses: Addresses) -> Client:
-    """Return a client of the gateway, which needs a login, or of the inference service."""
-    settings = Settings.of_instance(arguments.port_base)
-    if arguments.direct:
-        tokens = inference_tokens(settings)
-        token = tokens[0] if tokens else None
-        return Client(addresses, inference_token=token, timeouts=INFERENCE_TIMEOUTS)
-    credentials = credentials_of(settings)
+    """Return a client of the gateway, with a login."""
+    credentials = credentials_of(Settings.of_instance(arguments.port_base))
     return Client(addresses, credentials.username, credentials.password)
 
 
@@ -74,7 +67,7 @@ def credentials_of(settings: Settings) -> Credentials:
     return credentials
 
 
-def prepare(policy: Remote, url: str) -> None:
+def prepare(policy: GatewayController, url: str) -> None:
     """Check that the policy is available for this network, and reset the run.
 
     Raises:

@@ -11,18 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.inference_controller import InferenceController
 from serve_app.demo.outages import Outage
 
 if TYPE_CHECKING:
     from lab.sim.metrics import Metrics
 
 MAX_QUEUES = 20  # lines of the table
-Remote = GatewayController | InferenceController
 console = Console()
 
 
-def report(results: Mapping[str, Metrics], policy: Remote, interrupted: bool) -> None:
+def report(results: Mapping[str, Metrics], policy: GatewayController, interrupted: bool) -> None:
     """Print the comparison, and the latencies and outages of the running system."""
     table = Table(title="Interrupted: partial result" if interrupted else "The same traffic, twice")
     table.add_column("per vehicle, and mean queue")

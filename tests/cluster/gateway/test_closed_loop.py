@@ -59,8 +59,7 @@ def client(late: System) -> Iterator[Client]:
 def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     late, client, run_id, capsys
 ):
-    policy = demo.make_remote(client, run_id, STAGE, direct=False)
-    assert isinstance(policy, GatewayController)
+    policy = demo.make_remote(client, run_id, STAGE)
     login = client._engine._login
     assert isinstance(login, Login)
 
@@ -135,7 +134,7 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     routes.write_text(f"<routes>{trips}</routes>")
     file, _ = import_network(NET_FILE)
     stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
-    policy = demo.make_remote(client, run_id, stage, direct=False)
+    policy = demo.make_remote(client, run_id, stage)
     wait_for(lambda: status_of(client) == "success", timeout_s=60)
     prepare(policy, late.url)
     served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from greenwave.client import Client
+from greenwave.client import Client, Prediction
 from lab.sim.controllers import Control, policy_control, run
 from lab.sim.environment import Observations
 from lab.sim.metrics import Metrics
+from lab.sim.observation import Observation
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from load_tests.harness.system import System, application
-from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
-from serve_app.demo.inference_controller import InferenceController
-from serve_app.demo.outages import OutageLog
 
 RUSH = shipped_scenario(shipped_demand(MORNING_RUSH_S, 1200))
 
@@ -28,6 +26,19 @@ def trained_url(system: System) -> Iterator[str]:
     system.deploy(application("trained", "/trained", user_config=policy))
     yield f"{system.url}/trained"
     system.remove("trained")
+
+
+class OverHttp:
+    """Asks the inference service for all junctions of a decision in one call."""
+
+    def __init__(self, client: Client, run_id: str) -> None:
+        self._run = client.inference.run(run_id)
+
+    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
+        asked = [(junction, values.tolist()) for junction, values in observations.items()]
+        answered = self._run.predict_many(asked)
+        assert all(isinstance(each, Prediction) for each in answered)
+        return {each.junction_id: each.action for each in answered if isinstance(each, Prediction)}
 
 
 def drive(control: Control, seed: int) -> tuple[list[dict[str, int]], Metrics]:
@@ -42,11 +53,8 @@ def drive(control: Control, seed: int) -> tuple[list[dict[str, int]], Metrics]:
 
 def test_actions_and_figures_over_http_are_those_in_process(trained_url, run_id):
     with Client(trained_url) as client:
-        outages = OutageLog(RUSH.begin_s, RUSH.decision_s)
-        service = InferenceController(client, run_id, outages, SHIPPED)
-        served, served_metrics = drive(lambda environment: service, seed=1)
+        served, served_metrics = drive(lambda _: OverHttp(client, run_id), seed=1)
     expected, metrics = drive(policy_control(RUSH, SHIPPED_POLICY), seed=1)
-    assert not outages.outages
     assert len(expected) == RUSH.n_decisions
     for step, (over_http, in_process) in enumerate(zip(served, expected, strict=True)):
         assert over_http == in_process, f"decision {step}"

@@ -59,9 +59,11 @@ def test_impossible_options_are_refused(options, capsys):
         (["--url", "http://127.0.0.1:1", "--run-id", "a/b"], "not 'a/b'"),
     ],
 )
-def test_an_unusable_address_or_run_is_a_sentence(options, reason, capsys):
+def test_an_unusable_address_or_run_is_a_sentence(options, reason, capsys, monkeypatch):
+    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
+    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     pytest.importorskip("libsumo", reason="SUMO is not installed")
-    assert main(["demo", "--direct", *options]) == 1
+    assert main(["demo", *options]) == 1
     assert reason in capsys.readouterr().err
 
 

@@ -8,23 +8,29 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.core.call import Reply, Send
-from models.networks.shipped import SHIPPED
 from serve_app.demo.connect import credentials_of, prepare
-from serve_app.demo.inference_controller import InferenceController
-from serve_app.demo.outages import OutageLog
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import Credentials
 from serve_app.settings import Settings
-from tests.unit.greenwave.client.play import REFUSED, answer, text
-from tests.unit.serve_app.demo.test_inference_controller import Handler, Service
+from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
+from tests.unit.serve_app.demo.service import Handler, Service
+from tests.unit.serve_app.demo.test_gateway_controller import controller_of
 
 CENTER = "joinedS_265580996_300839357"
-HEALTHY = {"status": "healthy", "model_loaded": True, "junctions": []}
+HEALTHY = {"status": "healthy", "inferenceService": "up", "timestamp": 1}
+DECISION = {
+    "junctionId": CENTER,
+    "predictedAction": 1,
+    "signalState": "RED",
+    "timestamp": 1,
+    "status": "success",
+}
 
 
 def prepare_with(handler: Handler) -> None:
-    with Client("http://service", exchange=Service(handler)) as client:
-        prepare(InferenceController(client, "run", OutageLog(0, 5), SHIPPED), "http://service")
+    exchange = Service(handler)
+    with Client("http://service", "ann", "secret", exchange=exchange) as client:
+        prepare(controller_of(client), "http://service")
 
 
 def test_unreachable_service_is_named():
@@ -32,9 +38,9 @@ def test_unreachable_service_is_named():
         prepare_with(lambda _: REFUSED)
 
 
-def test_service_without_a_model_is_not_ready():
-    with pytest.raises(CommandError, match="not ready: status no_model"):
-        prepare_with(lambda _: answer(body={**HEALTHY, "status": "no_model"}))
+def test_a_gateway_without_a_policy_is_not_ready():
+    with pytest.raises(CommandError, match="not ready: status degraded"):
+        prepare_with(lambda _: answer(503, {**HEALTHY, "status": "degraded"}))
 
 
 def test_another_server_is_recognised():
@@ -46,13 +52,13 @@ def test_healthy_service_is_reset_before_the_run():
     asked: list[str] = []
 
     def handler(send: Send) -> Reply:
-        asked.append(send.url.removeprefix("http://service"))
-        if asked[-1] == "/predict_action":
-            return answer(body={"junction_id": CENTER, "action": 1, "confidence": 0.9})
-        return answer(body=HEALTHY)
+        asked.append(send.url.removeprefix("http://service/api"))
+        if asked[-1] == "/auth/login":
+            return granted()
+        return answer(body=DECISION if asked[-1] == "/traffic/action" else HEALTHY)
 
     prepare_with(handler)
-    assert asked == ["/health", "/predict_action", "/reset_hidden"]
+    assert asked == ["/traffic/health", "/auth/login", "/traffic/action", "/traffic/reset"]
 
 
 def test_refused_login_names_the_variables():
@@ -77,11 +83,13 @@ def test_configured_user_logs_in(tmp_path, monkeypatch):
 
 def test_a_service_of_another_network_is_named_before_the_run():
     def handler(send: Send) -> Reply:
-        if send.url.endswith("/predict_action"):
-            return answer(404, {"detail": "Unknown junction 'pier'. Known: mole, quay"})
+        if send.url.endswith("/login"):
+            return granted()
+        if send.url.endswith("/action"):
+            return answer(400, {"message": "Unknown junctionId 'pier'"})
         return answer(body=HEALTHY)
 
     with pytest.raises(
-        CommandError, match=r"refuses a request for this network: .*Unknown junction 'pier'"
+        CommandError, match=r"refuses a request for this network: .*Unknown junctionId 'pier'"
     ):
         prepare_with(handler)

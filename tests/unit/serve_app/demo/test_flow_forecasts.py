@@ -7,7 +7,7 @@ from greenwave.client.core.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from serve_app.demo.flow_forecasts import DAY_S, FlowForecasts
 from tests.unit.greenwave.client.play import REFUSED, answer
-from tests.unit.serve_app.demo.test_inference_controller import Service
+from tests.unit.serve_app.demo.service import Service
 
 NOW_S = 100 * DAY_S + 5000
 FORECAST = {

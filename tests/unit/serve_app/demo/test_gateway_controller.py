@@ -68,6 +68,10 @@ class Plan:
 
 def make_controller(gateway: FakeGateway, safely: bool = False) -> GatewayController:
     client = Client("http://gateway", "ann", "secret", exchange=gateway)
+    return controller_of(client, safely)
+
+
+def controller_of(client: Client, safely: bool = False) -> GatewayController:
     outages = OutageLog(0, 5)
     return GatewayController(client, "run-1", Plan(), outages, SHIPPED, "by the plan", safely)
 

@@ -1,0 +1,19 @@
+"""An exchange of the client with a test's own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from greenwave.client.core.call import NoReply, Reply, Send
+
+Handler = Callable[[Send], Reply | NoReply]
+
+
+class Service:
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def __call__(self, send: Send, /) -> Reply | NoReply:
+        return self._handler(send)
+
+    def close(self) -> None: ...
