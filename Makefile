@@ -33,7 +33,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference openapi check test test-all unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status deploy rollback reference openapi check test test-all lane-cluster lane-rest unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,34 +53,32 @@ deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under 
 rollback: $(VENV)/.serve  ## deploy the previous config again
 	@$(BIN)/greenwave rollback $(ARGS)
 
-# Ten files of SUMO, one for each thing that it is used for, and what runs on one Ray cluster; the last test kills all of it.
+# Ten files of SUMO, one for each thing that it is used for.
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
 	test_detectors.py test_buses.py test_incidents.py test_shipped_policy.py test_replay.py)
-CLUSTER_CORE := $(addprefix tests/cluster/,inference/test_hidden_states.py inference/test_idempotency.py gateway/test_gateway.py \
-	customers/test_records.py browser/test_console.py::test_a_user_logs_in_and_sees_decisions_within_a_second \
-	browser/test_other_sites.py inference/test_crashes.py test_dead_front.py test_full_restart.py)
-
-# On two cores, a second cluster or 1,500 clients can exceed time limits: tests that fail run again alone.
-JUDGED_ALONE = $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
-TOGETHER := -m "not alone" tests/cluster
-ALONE := -m "alone or nodes" tests/cluster tests/nodes
+# What the two lanes run side by side: on one Ray cluster, and without Ray.
+CLUSTER := -m 'not long' tests/cluster/whole_system
+WITHOUT_RAY := tests/unit tests/store tests/edge tests/adversary tests/services
+LANES := $(MAKE) --no-print-directory --keep-going --jobs=2 lane-cluster lane-rest
+# Each line has the name of its lane; sed stays until the tests have stopped what they started.
+LANE = @unset MAKEFLAGS; set -o pipefail; $(BIN)/python -m pytest -q $(1) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(@:lane-%=%): /')
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
 	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
 	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 
-test: lint  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (10 minutes on two cores)
-	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store $(SUMO_CORE)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary
-	@$(BIN)/python -m pytest -q $(CLUSTER_CORE)
+test:  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (8 minutes on two cores)
+	@$(LANES) WITHOUT_RAY='$(WITHOUT_RAY) $(SUMO_CORE)'
 
-test-all: lint  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (40 minutes)
-	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/store
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/package tests/sim tests/training
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/edge tests/adversary || $(JUDGED_ALONE) tests/edge tests/adversary
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TOGETHER) || $(JUDGED_ALONE) $(TOGETHER)
-	@$(BIN)/python -m pytest -q $(ALONE) || $(JUDGED_ALONE) $(ALONE)
+test-all:  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (40 minutes)
+	@$(LANES) CLUSTER='tests/cluster tests/nodes' WITHOUT_RAY='$(WITHOUT_RAY) tests/sim tests/training tests/package'
+
+lane-cluster: $(VENV)/.dev
+	$(call LANE,$(CLUSTER))
+
+lane-rest: lint
+	$(call LANE,-n 2 --dist loadfile $(WITHOUT_RAY))
 
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit

@@ -31,18 +31,25 @@ class Client:
     """Some connections; everything that is sent over them is recorded in ``history``."""
 
     def __init__(
-        self, url: str, history: History, connections: int = 1, timeout_s: float = TIMEOUT_S
+        self,
+        url: str,
+        history: History,
+        connections: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        token: str = "",
     ) -> None:
         self._url = url
         self._history = history
         self._connections = connections
         self._timeout_s = timeout_s
+        self._token = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             # servers close a connection after five idle seconds; one in use must not be closed
             connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=4),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+            headers=self._token,
         )
         return self
 

@@ -188,13 +188,16 @@ def is_running(application: Mapping[str, Any], config: Config) -> bool:
 
 @contextlib.contextmanager
 def system_under_test(
-    settings: Mapping[str, str] | None = None, redis: RedisServer | None = None
+    settings: Mapping[str, str] | None = None,
+    redis: RedisServer | None = None,
+    config: Config | None = None,
 ) -> Iterator[SystemUnderTest]:
     """Start a system as `make up` does, and stop it.
 
     Args:
         settings: environment variables for all of it.
         redis: in place of one without a password.
+        config: in place of the shipped one.
 
     Raises:
         FaultInjectionError: it does not start; with what the command wrote.
@@ -213,8 +216,8 @@ def system_under_test(
             for name in (*PACKAGES, "configs"):
                 shutil.copytree(ROOT / name, code / name)
             redis.start()
-            sut.deploy(shipped_config(), "up")
-            sut.prepare(shipped_config())
+            sut.deploy(config or shipped_config(), "up")
+            sut.prepare(sut.served[-1])
             yield sut
         finally:
             with contextlib.suppress(subprocess.TimeoutExpired, FaultInjectionError):

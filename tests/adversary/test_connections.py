@@ -12,8 +12,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.adversary.system import USER, SystemUnderTest
 from tests.adversary.wire import RUN, Address, exchange, request, step
+from tests.support.system import USER, SystemUnderTest
 from tests.unit.gateway.conftest import PASSWORD
 
 MANY = 4500  # more than one listener of the edge takes

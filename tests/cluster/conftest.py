@@ -21,6 +21,8 @@ from load_tests.harness.system import System, application, make_instance, start_
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
 from serve_app.processes.edge import Edge, EdgePorts
+from tests.support.browser import browser as browser
+from tests.support.browser import chromium as chromium
 
 Weights = dict[str, torch.Tensor]
 

@@ -11,8 +11,6 @@ from load_tests.chaos.state_experiments import run_experiment
 from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
 from load_tests.harness.system import System
 
-pytestmark = pytest.mark.alone
-
 SECONDS = 5.0
 SLACK_S = 2.0  # the tests have no machine of their own
 

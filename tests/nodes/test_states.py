@@ -12,7 +12,7 @@ from load_tests.chaos.history import History
 from load_tests.nodes.cluster import Cluster
 from load_tests.nodes.watch import PATHS, runs_of_shards
 from models.policy.form import SHIPPED_POLICY
-from tests.cluster.inference.load import Load, assert_is_serial
+from tests.cluster.load import Load, assert_is_serial
 
 RUNS = 4  # of each shard: on which machine a run is stepped is decided by a hash of its name
 

@@ -8,8 +8,6 @@ import redis
 from deployments.store import open_store
 from load_tests.harness.redis_server import RedisServer
 
-pytest.register_assert_rewrite("tests.races")
-
 
 @pytest.fixture(scope="session")
 def shared_redis(tmp_path_factory):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from serve_app.cli import main as cli
 from tests.documentation import EXAMPLES, PAGES, ROOT, anchors, commands, links, read
 
 FOLDERS = "configs|deployments|docs|greenwave|lab|load_tests|models|serve_app|tests|tools"
@@ -157,3 +159,22 @@ def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():
         measured = figures.rpartition("| [")[0].partition("|")[2].partition("|")[2]
         explained = set(NUMBER.findall(read(page.partition("#")[0])))
         assert set(NUMBER.findall(measured)) - explained == set(), row
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_programs_know_the_options_that_the_page_gives_them(page: str) -> None:
+    """Ask for help, which checks what comes before it and starts nothing."""
+    for program, *arguments in commands(page):
+        match Path(program).name:
+            case "make":
+                continue  # its plan is a unit test's matter
+            case "cp" | "eval" | "mkdir":
+                continue  # of the operating system and the shell
+            case "greenwave":
+                with pytest.raises(SystemExit) as exit_:
+                    cli.main([*arguments, "--help"])
+                assert exit_.value.code == 0
+            case name:
+                command = [str(Path(sys.executable).parent / name), *arguments, "--help"]
+                result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+                assert result.returncode == 0, result.stderr

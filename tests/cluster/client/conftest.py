@@ -8,8 +8,7 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
-from tests.cluster.gateway.conftest import gateway
-from tests.cluster.test_documentation import OPERATOR
+from tests.cluster.gateway.conftest import OPERATOR, gateway
 
 OTHERS = ["density", "flow", "accounts", "loans", "cards"]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from load_tests.harness.system import System
-from tests.cluster.test_documentation import OPERATOR
+from tests.cluster.gateway.conftest import OPERATOR
 from tests.documentation import ROOT
 
 GATES = """

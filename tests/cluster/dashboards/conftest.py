@@ -31,7 +31,8 @@ from load_tests.harness.system import System, application, free_port_base
 from serve_app.processes.edge import Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from tests.cluster.gateway.conftest import USER, gateway, wait_for
+from tests.cluster.gateway.conftest import USER, gateway
+from tests.support.waiting import until
 
 CONFIGS = ROOT / "configs"
 EVERY, EVERY_S = "1s", 1.0
@@ -140,7 +141,7 @@ def prometheus(folder: Path, ports: Ports) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         ready = f"http://{address}/-/ready"
-        wait_for(lambda: _answers(ready))
+        until(lambda: _answers(ready))
         yield f"http://{address}"
     finally:
         process.terminate()

@@ -12,8 +12,7 @@ import pytest
 
 from load_tests.harness.system import System, application
 from models.policy.form import SHIPPED_POLICY
-from tests.cluster.gateway.conftest import gateway
-from tests.cluster.test_documentation import OPERATOR
+from tests.cluster.gateway.conftest import OPERATOR, gateway
 from tests.documentation import ROOT
 
 RunExample = Callable[..., str]

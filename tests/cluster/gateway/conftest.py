@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
-from tests.cluster.gateway.fake_inference import FakeInference
 
+OPERATOR = {"JWT_AUTH_USERNAME": "operator", "JWT_AUTH_PASSWORD": "PRINTED_BY_MAKE_UP"}
 USER = {"username": "ann", "password": "correct horse"}
 ENVIRONMENT = {
     "JWT_SECRET": "0123456789abcdef0123456789abcdef",
@@ -31,25 +30,11 @@ def gateway(
     )
 
 
-@pytest.fixture(scope="session")
-def fake() -> Iterator[FakeInference]:
-    fake = FakeInference()
-    yield fake
-    fake.close()
-
-
 @pytest.fixture(scope="package")
-def gateways(system: System, fake: FakeInference) -> Iterator[System]:
+def gateways(system: System) -> Iterator[System]:
     deployed = [
         gateway("gateway", "/api", replicas=2),
-        gateway(
-            "gateway-http",
-            "/http/api",
-            env={"RL_INFERENCE_SERVICE_URL": fake.url},
-            deadline_s=0.5,
-        ),
         gateway("gateway-late", "/late/api", inference_app="late"),
-        gateway("gateway-safe", "/safe/api", inference_app="none", fallback="plan", safety=True),
     ]
     system.deploy(*deployed)
     yield system
@@ -71,10 +56,3 @@ def connect(gateways: System) -> Iterator[Callable[[str], httpx.Client]]:
     yield connect
     for client in opened:
         client.close()
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.05)

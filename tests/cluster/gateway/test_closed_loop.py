@@ -22,7 +22,8 @@ from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import report
 from serve_app.demo.stage import city, shipped
-from tests.cluster.gateway.conftest import ENVIRONMENT, USER, wait_for
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER
+from tests.support.waiting import until
 
 STAGE = shipped(shipped_demand(MORNING_RUSH_S, 120 * DECISION_S))
 
@@ -66,14 +67,14 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     def kill() -> None:
         (replica,) = late.replicas("late")
         late.kill(replica)
-        wait_for(lambda: not replica.is_running())
+        until(lambda: not replica.is_running())
 
     def wait_until_back() -> None:
-        wait_for(lambda: status_of(client) == "success", timeout_s=60)
+        until(lambda: status_of(client) == "success")
 
     def take_away() -> None:
         late.remove("late")
-        wait_for(lambda: status_of(client) != "success")  # once the replica has drained
+        until(lambda: status_of(client) != "success")  # once the replica has drained
 
     def bring_back() -> None:
         late.deploy(application("late", "/late"))
@@ -135,7 +136,7 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     file, _ = import_network(NET_FILE)
     stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
     policy = demo.make_remote(client, run_id, stage)
-    wait_for(lambda: status_of(client) == "success", timeout_s=60)
+    until(lambda: status_of(client) == "success")
     prepare(policy, late.url)
     served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))
     alone, _ = demo.drive("own programs", stage.peer, stage, 1)

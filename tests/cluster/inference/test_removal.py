@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from load_tests.harness.system import System, application
-from tests.cluster.gateway.conftest import wait_for
 from tests.cluster.inference.conftest import step
+from tests.support.waiting import until
 
 RUNS = [f"run-{number}" for number in range(8)]
 
@@ -23,7 +23,7 @@ def test_its_state_actor_ends_and_the_next_ones_have_its_states_also_in_more_sha
     for shards in (1, 2, 1):
         actors = set(system.state_actors()) - others
         system.remove("removed")
-        wait_for(partial(have_ended, actors), timeout_s=120)
+        until(partial(have_ended, actors))
         deploy(system, shards)
     assert [step(system, "removed", run) for run in RUNS] == [3] * 8
     system.remove("removed")

@@ -14,9 +14,9 @@ import pytest
 from deployments.store import open_store
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import System, application
-from tests.cluster.gateway.conftest import wait_for
 from tests.cluster.inference.conftest import step
 from tests.support.copies import copied_steps
+from tests.support.waiting import until
 
 
 class Application:
@@ -102,11 +102,11 @@ def test_no_step_is_lost_with_the_writes_of_the_store(
     app: Application, killed: Callable[[Application], list[psutil.Process]]
 ) -> None:
     assert app.step() == 1
-    wait_for(lambda: app.copied() == [1])
+    until(lambda: app.copied() == [1])
     app.back_up()
     assert [app.step() for _ in range(5)] == [2, 3, 4, 5, 6]
-    wait_for(lambda: app.copied() == [6])
+    until(lambda: app.copied() == [6])
     app.restore(killed(app))
     assert [app.step(), app.step()] == [7, 8]
-    wait_for(lambda: app.copied() == [8])
+    until(lambda: app.copied() == [8])
     assert app.step() == 9

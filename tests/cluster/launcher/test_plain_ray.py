@@ -28,7 +28,7 @@ from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from serve_app.processes.ports import Ports
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 PLAIN = "ray start --head --port=6390 && serve deploy serve_config.yaml"
 NOBODY = 65534

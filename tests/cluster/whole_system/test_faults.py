@@ -1,21 +1,33 @@
-"""Short experiments of what `make chaos ARGS=services` does at length, on a system of `make up`."""
+"""Every kind of process is killed under load of all services: nothing answered is lost.
+
+``make chaos ARGS=services`` does the same at length, and reports for how long each was away.
+"""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 
 from load_tests.chaos.service_experiments import run_experiment
-from load_tests.chaos.service_faults import FAULTS
+from load_tests.chaos.service_faults import FAULTS, ServiceFault
 from load_tests.harness.system_under_test import SystemUnderTest
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]
-
-SECONDS = 6.0
-SLACK_S = 2.0  # the tests have no machine of their own
+KILLED = ("all-inference", "gateway", "front", "front-manager", "edge", "store", "supervisor")
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("raylet", "gcs", "controller")]
 
 
-@pytest.mark.parametrize("fault", ["inference", "gateway", "front", "edge", "weights", "misfit"])
-async def test_a_fault_costs_no_more_than_it_may(sut: SystemUnderTest, fault: str) -> None:
-    result = await run_experiment(sut, FAULTS[fault], SECONDS)
-    assert result.complaints(SLACK_S) == [], result.kinds
-    assert result.kinds["answered"] > 100
+async def check_fault(sut: SystemUnderTest, fault: ServiceFault) -> None:
+    result = await run_experiment(sut, fault, seconds=3.0)
+    assert result.complaints(slack_s=math.inf) == [], result.kinds
+    assert result.kinds["answered"] > 20
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "fault", [*KILLED, *(pytest.param(x, marks=pytest.mark.long) for x in LONG)]
+)
+async def test_a_killed_process_returns_and_nothing_answered_is_lost(
+    sut: SystemUnderTest, fault: str
+) -> None:
+    await check_fault(sut, FAULTS[fault])

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import schemathesis
 from schemathesis.checks import CheckFunction
-from schemathesis.config import SchemathesisConfig
-from schemathesis.engine import events, from_schema
 from schemathesis.specs.openapi import checks
 
 from deployments.customers import record_types
@@ -31,33 +29,10 @@ DOCUMENTED: list[CheckFunction] = [
 
 
 def read_schema(name: str, folder: Path) -> Any:
-    """Read the document of a service in process, on a store of its own."""
+    """Read the document of a service in process, on a separate store."""
     store = open_store(f"sqlite:///{folder / 'store.db'}")
     app = create_app(RecordService(record_types()[name], store))
-    config = SchemathesisConfig.from_dict(
-        {
-            "seed": 1,
-            "generation": {"max-examples": 30, "database": "none"},
-            "checks": {
-                "enabled": False,
-                **{check.__name__: {"enabled": True} for check in DOCUMENTED},
-            },
-        }
-    )
-    return schemathesis.openapi.from_asgi(f"/api/{name}/openapi.json", app, config=config)
-
-
-@pytest.mark.parametrize("name", ["accounts", "loans", "cards"])
-def test_generated_requests_get_documented_answers_only(name, tmp_path):
-    failures, answered = [], 0
-    for event in from_schema(read_schema(name, tmp_path)).execute():
-        assert not isinstance(event, events.FatalError | events.NonFatalError), event
-        if isinstance(event, events.ScenarioFinished):
-            answered += len(event.recorder.interactions)
-            for results in event.recorder.checks.values():
-                failures += [each.failure_info for each in results if each.failure_info]
-    assert failures == []
-    assert answered > 100
+    return schemathesis.openapi.from_asgi(f"/api/{name}/openapi.json", app)
 
 
 @pytest.fixture

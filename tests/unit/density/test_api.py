@@ -163,13 +163,6 @@ class TestStatus:
         assert answer.status_code == 200
         assert answer.json()["edges"] == []
 
-    async def test_wrong_method_and_unknown_path(self, client):
-        wrong = await client.get("/predict")
-        assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})
-        assert wrong.headers["allow"] == "POST"
-        unknown = await client.post("/predict/")
-        assert (unknown.status_code, unknown.json()) == (404, {"detail": "Not Found"})
-
     async def test_openapi_declares_the_body(self, client):
         route = (await client.get("/openapi.json")).json()["paths"]["/predict"]["post"]
         example = route["requestBody"]["content"]["application/json"]["example"]

@@ -1,18 +1,10 @@
-"""Valid and invalid requests made from the OpenAPI document: every response is as documented."""
+"""Codes of errors are documented for their statuses."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from deployments.inference.api import create_app
 from deployments.inference.policy_model import NonFiniteStateError
@@ -24,12 +16,6 @@ from deployments.stateful.errors import (
 )
 from tests.unit.inference.serving import STEP, FakeService, Outcome, client_of
 
-CHECKS = [
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 OUTCOMES: list[Outcome] = [
     STEP,
     KeyReusedError(),
@@ -43,24 +29,6 @@ OUTCOMES: list[Outcome] = [
 
 def make_app(outcome: Outcome) -> Any:
     return create_app(FakeService(outcome))
-
-
-@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_every_response_is_documented(outcome):
-    document = schemathesis.openapi.from_asgi("/openapi.json", make_app(outcome))
-    for operation in (document[path][method] for path in document for method in document[path]):
-
-        @settings(
-            max_examples=15,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            derandomize=True,
-        )
-        @given(case=operation.as_strategy())
-        def responds_as_documented(case: Any) -> None:
-            case.call_and_validate(checks=CHECKS)
-
-        responds_as_documented()
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)

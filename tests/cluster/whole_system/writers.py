@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Self
 
 import httpx
-import pytest
+
+from tests.support.waiting import until_async
 
 
 class Writers:
@@ -31,12 +32,10 @@ class Writers:
         await self._client.aclose()
 
     async def have_acknowledged(self, count: int) -> None:
-        try:
-            async with asyncio.timeout(100):
-                while len(self.acknowledged) < count:
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            pytest.fail(f"{len(self.acknowledged)} of {count} writes: {self.other_answers}")
+        def progress() -> object:
+            return len(self.acknowledged), self.other_answers.most_common(3)
+
+        await until_async(lambda: len(self.acknowledged) >= count, progress)
 
     async def _write(self, client: httpx.AsyncClient) -> None:
         while not self._stopped:

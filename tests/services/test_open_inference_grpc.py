@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over gRPC, spoken by NVIDIA's client, through the running system."""
+"""The Open Inference Protocol over gRPC, spoken by NVIDIA's client, through the edge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from load_tests.harness.system import System
+from greenwave.client import Addresses
 from models.networks.shipped import JUNCTIONS
 
 NAMES = list(JUNCTIONS)
@@ -22,9 +22,18 @@ START_S = 60
 
 
 @pytest.fixture(scope="module")
-def address(system: System) -> Iterator[str]:
+def address(addresses: Addresses) -> Iterator[str]:
     """Run `greenwave grpc`, and check that SIGTERM ends it."""
-    command = [sys.executable, "-m", "greenwave", "grpc", "--url", system.url, "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "greenwave",
+        "grpc",
+        "--url",
+        addresses.inference,
+        "--port",
+        "0",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -69,7 +78,7 @@ def test_it_finds_a_server_and_a_model_that_are_ready(server):
     assert "sequence" in server.get_server_metadata().extensions
 
 
-def test_a_batch_has_the_answers_of_the_http_protocol(server, client, run_id):
+def test_a_batch_has_the_answers_of_the_http_protocol(server, inference, run_id):
     # 500 new states at once may be too many for a busy machine
     runs = [f"{run_id}.{row // 100}" for row in range(500)]
     result = server.infer("policy", inputs_of(500, runs))
@@ -77,7 +86,7 @@ def test_a_batch_has_the_answers_of_the_http_protocol(server, client, run_id):
     assert set(result.as_numpy("step")) == set(range(1, 21))
     observations = np.random.default_rng(0).random((500, 8), np.float32)
     for row in range(5):
-        single = client.post(
+        single = inference.post(
             "/predict_action",
             json={"junction_id": NAMES[row], "obs_data": observations[row].tolist()},
             headers={"X-Simulation-Run": f"{run_id}.single"},

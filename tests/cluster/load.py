@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from load_tests.chaos.checker import check
 from load_tests.chaos.clients import Client
 from load_tests.chaos.history import History, Key, Outcome, Prediction
 from tests.reference import JUNCTIONS, ReferencePolicy
+from tests.support.waiting import until_async
 
 TIMEOUT_S = 15.0
 PAUSE_AFTER_FAILURE_S = 0.02
@@ -28,6 +28,7 @@ class Load:
     n_clients: int = 8
     seed: int = 0
     junctions: list[str] = field(default_factory=lambda: list(JUNCTIONS))
+    token: str = ""
     history: History = field(default_factory=History)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -40,7 +41,9 @@ class Load:
         return [each.error for each in self.history.failures]
 
     async def __aenter__(self) -> Load:
-        self._client = Client(self.url, self.history, max(64, self.n_clients), TIMEOUT_S)
+        self._client = Client(
+            self.url, self.history, max(64, self.n_clients), TIMEOUT_S, self.token
+        )
         await self._client.__aenter__()
         self._tasks = [asyncio.create_task(self._work(n)) for n in range(self.n_clients)]
         return self
@@ -50,13 +53,16 @@ class Load:
         await asyncio.gather(*self._tasks)
         await self._client.__aexit__(None, None, None)
 
-    async def until(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                for task in self._tasks:
-                    if task.done():
-                        task.result()  # a client that failed its own assertion
-                await asyncio.sleep(0.02)
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when a condition holds; fail when nothing is answered any more before it does."""
+
+        def holds() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()  # a client that failed its own assertion
+            return condition()
+
+        await until_async(holds, progress=lambda: len(self.answers))
 
     async def more(self, n_answers: int) -> None:
         """Return after so many further answers."""
@@ -68,20 +74,6 @@ class Load:
         while not self.stop.is_set():
             observation = [round(chance.random(), 3) for _ in range(chance.randint(0, 19))]
             await self.predict(chance.choice(self.junctions), observation)
-
-    async def predict_until_answered(
-        self, junction: str, observation: Sequence[float], timeout_s: float = 40
-    ) -> Prediction:
-        """Ask again after a refusal, as a 503 with Retry-After tells a client to.
-
-        Every try has the same key: the outcome of a try may be unknown, and it steps once.
-        """
-        key = uuid.uuid4().hex
-        async with asyncio.timeout(timeout_s):
-            while True:
-                asked = await self.predict(junction, observation, key)
-                if asked.outcome is Outcome.ANSWERED:
-                    return asked
 
     async def predict(
         self, junction: str, observation: Sequence[float], key: str | None = None

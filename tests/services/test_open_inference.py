@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, spoken by NVIDIA's client for Triton, through the running system."""
+"""The Open Inference Protocol, spoken by NVIDIA's client for Triton, through the edge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tritonclient.http as triton
 import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
-from load_tests.harness.system import System
+from greenwave.client import Addresses
 from models.networks.shipped import JUNCTIONS
 
 N_ROWS = 500
@@ -22,8 +22,8 @@ NAMES = list(JUNCTIONS)
 
 
 @pytest.fixture
-def server(system: System) -> Iterator[triton.InferenceServerClient]:
-    with triton.InferenceServerClient(urlsplit(system.url).netloc) as client:
+def server(addresses: Addresses) -> Iterator[triton.InferenceServerClient]:
+    with triton.InferenceServerClient(urlsplit(addresses.inference).netloc) as client:
         yield client
 
 
@@ -56,7 +56,7 @@ def test_it_finds_a_server_and_a_model_that_are_ready(server):
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "JSON"])
-def test_a_batch_of_runs_has_the_answers_of_single_requests(server, client, run_id, binary):
+def test_a_batch_of_runs_has_the_answers_of_single_requests(server, inference, run_id, binary):
     observations, junctions = rows_of(N_ROWS)
     runs = [f"{run_id}.{row // 100}" for row in range(N_ROWS)]
     outputs = [
@@ -69,7 +69,7 @@ def test_a_batch_of_runs_has_the_answers_of_single_requests(server, client, run_
     assert set(result.as_numpy("status")) == {200}
     assert set(result.as_numpy("step")) == set(range(1, 21))
     for row in range(100):
-        single = client.post(
+        single = inference.post(
             "/predict_action",
             json={"junction_id": junctions[row], "obs_data": observations[row].tolist()},
             headers={"X-Simulation-Run": f"{run_id}.single"},
@@ -101,15 +101,15 @@ def test_errors_are_those_of_the_protocol(server):
         server.infer("policy", inputs_of(observations * np.float32(np.nan), junctions))
 
 
-async def test_256_simulators_send_at_once_from_one_event_loop(system, run_id):
-    async with triton_aio.InferenceServerClient(urlsplit(system.url).netloc) as server:
+async def test_64_simulators_send_at_once_from_one_event_loop(addresses, run_id):
+    async with triton_aio.InferenceServerClient(urlsplit(addresses.inference).netloc) as server:
 
         async def drive(number: int) -> list[int]:
             steps = []
             for n in range(5):
                 run, status = f"{run_id}.{number}", [503]
                 headers = {"X-Simulation-Run": run, "Idempotency-Key": f"{run}.{n}"}
-                while 503 in status:  # 1,280 new states at once may be too many for a busy machine
+                while 503 in status:  # many new states may be too many at once
                     result = await server.infer(
                         "policy", inputs_of(*rows_of(5, n)), headers=headers
                     )
@@ -117,12 +117,11 @@ async def test_256_simulators_send_at_once_from_one_event_loop(system, run_id):
                 steps += result.as_numpy("step").tolist()
             return steps
 
-        async with asyncio.timeout(60):
-            steps = await asyncio.gather(*map(drive, range(256)))
-    assert steps == [[n + 1 for n in range(5) for _ in NAMES]] * 256
+        steps = await asyncio.gather(*map(drive, range(64)))
+    assert steps == [[n + 1 for n in range(5) for _ in NAMES]] * 64
 
 
-def test_a_large_batch_passes_the_edge_with_a_key_and_is_not_stepped_twice(system, run_id):
+def test_a_large_batch_passes_the_edge_with_a_key_and_is_not_stepped_twice(addresses, run_id):
     observations, junctions = rows_of(60)
     body = {
         "inputs": [
@@ -136,7 +135,7 @@ def test_a_large_batch_passes_the_edge_with_a_key_and_is_not_stepped_twice(syste
         ]
     }
     headers = {"X-Simulation-Run": run_id, "Idempotency-Key": run_id}
-    with httpx.Client(base_url=system.url, timeout=10) as client:
+    with httpx.Client(base_url=addresses.inference, timeout=10) as client:
         answers = [
             client.post("/v2/models/policy/infer", json=body, headers=headers).json()
             for _ in range(2)

@@ -11,11 +11,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import element_to_be_clickable
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.cluster.gateway.conftest import USER
+from tests.support.system import USER
+from tests.unit.gateway.conftest import PASSWORD
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
-
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Page:
@@ -77,20 +76,20 @@ def page(browser):
         ("density", "/flow/docs", "Flow predictor"),
     ],
 )
-def test_a_page_shows_its_service_through_the_edge(page, edge, listener, path, title):
-    page.open(edge.urls()[listener] + path)
+def test_a_page_shows_its_service_through_the_edge(page, system, listener, path, title):
+    page.open(system.edge.urls()[listener] + path)
     assert page.find(".information-container .title").text.startswith(title)
     page.find(".opblock")
     assert page.complaints() == []
 
 
-def test_a_user_logs_in_authorizes_and_decides_from_the_page(page, edge):
-    page.open(edge.urls()["gateway"] + "/api/docs")
+def test_a_user_logs_in_authorizes_and_decides_from_the_page(page, system):
+    page.open(system.edge.urls()["gateway"] + "/api/docs")
     status, _ = page.try_out("get", "traffic_action")
     assert status == "401"
 
-    page.open(edge.urls()["gateway"] + "/api/docs")
-    status, login = page.try_out("post", "auth_login", USER)
+    page.open(system.edge.urls()["gateway"] + "/api/docs")
+    status, login = page.try_out("post", "auth_login", {"username": USER, "password": PASSWORD})
     assert status == "200"
     page.click(".auth-wrapper .authorize")
     page.fill(".auth-container input", str(login["accessToken"]))
@@ -102,8 +101,8 @@ def test_a_user_logs_in_authorizes_and_decides_from_the_page(page, edge):
     assert (answer["junctionId"], answer["status"]) == ("300839359", "success")
 
 
-def test_the_density_page_on_its_own_port_reaches_its_service(page, edge):
-    page.open(edge.urls()["density"] + "/docs")
+def test_the_density_page_on_its_own_port_reaches_its_service(page, system):
+    page.open(system.edge.urls()["density"] + "/docs")
     rows = [[10.0, 20.0, 30.0, 40.0, 50.0]] * 3
     status, answer = page.try_out("post", "predict", {"data": rows})
     assert status == "200"

@@ -1,4 +1,4 @@
-"""A page of another site, in a real browser, makes no step and no record. Ray is not needed."""
+"""A page of another site, in a real browser, makes no step and no record."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from deployments.access.keys import Keys
-from deployments.access.tokens import Tokens
 from serve_app.processes.edge import FORBIDDEN
-from tests.adversary.system import running_system
 from tests.support.local_server import Answer, serving
-from tests.unit.gateway.conftest import SECRET
+from tests.support.system import SystemUnderTest
 
-TIMEOUT_S = 20
+pytestmark = pytest.mark.hosts("evil.example")  # resolves to this machine, as by DNS rebinding
+
+TIMEOUT_S = 60
 STEP = '{"junction_id": "300839359", "obs_data": [0.5]}'
 RECORD = "/api/loans?mobileNumber=4354437687"
 # Each is sent without a preflight, and its answer is not shown to the page.
@@ -33,16 +32,8 @@ READ = "const done = arguments[1]; fetch(arguments[0]).then((answer) => done(ans
 
 
 @pytest.fixture
-def hosts() -> str:
-    """Have a name of another site resolve to this machine, as by DNS rebinding."""
-    return "MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-
-
-@pytest.fixture(scope="module")
-def urls(chromium, tmp_path_factory) -> Iterator[dict[str, str]]:
-    tokens = Tokens(Keys.of_secret(SECRET), 3600, 5.0)
-    with running_system(tmp_path_factory.mktemp("system"), tokens) as system:
-        yield system.edge.urls()
+def urls(system: SystemUnderTest) -> dict[str, str]:
+    return system.edge.urls()
 
 
 @pytest.fixture(params=["evil.example", "127.0.0.1"], ids=["another site", "another port"])
@@ -63,6 +54,7 @@ def submit(page: Chrome, url: str) -> str:
 
 def test_its_requests_and_forms_change_nothing(page, urls):
     loans = urls["loans"] + RECORD
+    httpx.post(urls["inference"] + "/reset_hidden", timeout=30).raise_for_status()
     for url, body in {
         urls["inference"] + "/predict_action": STEP,
         urls["inference"] + "/reset_hidden": "",
@@ -72,10 +64,10 @@ def test_its_requests_and_forms_change_nothing(page, urls):
     assert FORBIDDEN in submit(page, urls["inference"] + "/predict_action")
     page.back()
     assert FORBIDDEN in submit(page, loans)
-    assert httpx.get(loans, timeout=5).status_code == 404
-    step = httpx.post(urls["inference"] + "/predict_action", content=STEP, timeout=5)
+    assert httpx.get(loans, timeout=30).status_code == 404
+    step = httpx.post(urls["inference"] + "/predict_action", content=STEP, timeout=30)
     assert step.headers["x-hidden-state-step"] == "1"
-    assert httpx.post(urls["inference"] + "/reset_hidden", timeout=5).status_code == 200
+    assert httpx.post(urls["inference"] + "/reset_hidden", timeout=30).status_code == 200
 
 
 def test_under_its_own_name_it_reads_nothing_of_this_machine(browser, urls):
@@ -90,4 +82,4 @@ def test_its_links_lead_to_the_pages_and_those_call_their_service(page, urls):
     WebDriverWait(page, TIMEOUT_S).until(lambda _: "Loans" in page.title)
     assert page.execute_async_script(READ, RECORD) == 404
     assert page.execute_async_script(FETCH, RECORD, "") == "basic"
-    assert httpx.delete(urls["loans"] + RECORD, timeout=5).status_code == 200
+    assert httpx.delete(urls["loans"] + RECORD, timeout=30).status_code == 200

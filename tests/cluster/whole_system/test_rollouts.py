@@ -1,0 +1,28 @@
+"""Deploys under load: new code, a version that does not start, a rollback, `up` once more."""
+
+from __future__ import annotations
+
+import pytest
+
+from load_tests.chaos.service_faults import FAULTS
+from load_tests.harness.system_under_test import SystemUnderTest
+from serve_app.processes.process_tags import Role
+from tests.cluster.whole_system.test_faults import check_fault
+
+LONG = pytest.param("no-start", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("change", ["weights", "misfit", "no-import", LONG, "rollback"])
+async def test_a_change_costs_no_request(sut: SystemUnderTest, change: str) -> None:
+    await check_fault(sut, FAULTS[change])
+
+
+def test_the_same_version_again_and_a_second_up_replace_nothing(sut: SystemUnderTest) -> None:
+    def processes() -> list[int]:
+        found = [*sut.replicas(""), *sut.instance.processes(Role.SUPERVISORD)]
+        return [each.pid for each in found]
+
+    before = processes()
+    for command in ("deploy", "up"):
+        sut.deploy(sut.served[-1], command)
+    assert processes() == before

@@ -1,0 +1,50 @@
+"""All services without Ray, behind the edge as it is shipped; see tests/support/system.py."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
+from greenwave.client import Addresses
+from tests.support.browser import browser as browser
+from tests.support.browser import chromium as chromium
+from tests.support.system import SystemUnderTest, running_system
+from tests.unit.gateway.conftest import SECRET
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemUnderTest]:
+    tokens = Tokens(Keys.of_secret(SECRET), 3600, 5.0)
+    with running_system(tmp_path_factory.mktemp("system"), tokens) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def addresses(system: SystemUnderTest) -> Addresses:
+    urls = system.edge.urls()
+    return Addresses(
+        inference=urls["inference"],
+        gateway=urls["gateway"],
+        density=urls["density"],
+        flow=urls["density"],
+        accounts=urls["gateway"],
+        loans=urls["loans"],
+        cards=urls["cards"],
+    )
+
+
+@pytest.fixture
+def inference(addresses: Addresses) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=addresses.inference, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def run_id(request: pytest.FixtureRequest) -> str:
+    """Name a separate simulation run."""
+    return f"{request.node.originalname[:30]}.{uuid.uuid4().hex[:8]}"
