@@ -57,11 +57,11 @@ rollback: $(VENV)/.serve  ## deploy the previous config again
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
 	test_detectors.py test_buses.py test_incidents.py test_shipped_policy.py test_replay.py)
 # What the two lanes run side by side: on one Ray cluster, and without Ray.
-CLUSTER := -m 'not long' tests/cluster/whole_system
+CLUSTER := tests/cluster/whole_system
 WITHOUT_RAY := tests/unit tests/store tests/edge tests/adversary tests/services
 LANES := $(MAKE) --no-print-directory --keep-going --jobs=2 lane-cluster lane-rest
 # Each line has the name of its lane; sed stays until the tests have stopped what they started.
-LANE = @unset MAKEFLAGS; set -o pipefail; $(BIN)/python -m pytest -q $(1) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(@:lane-%=%): /')
+LANE = @unset MAKEFLAGS; set -o pipefail; $(BIN)/python -m pytest -q $(WHICH) $(1) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(@:lane-%=%): /')
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
@@ -69,7 +69,7 @@ PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_serv
 	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 
 test:  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (8 minutes on two cores)
-	@$(LANES) WITHOUT_RAY='$(WITHOUT_RAY) $(SUMO_CORE)'
+	@$(LANES) WITHOUT_RAY='$(WITHOUT_RAY) $(SUMO_CORE)' WHICH='-m "not long"'
 
 test-all:  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (40 minutes)
 	@$(LANES) CLUSTER='tests/cluster tests/nodes' WITHOUT_RAY='$(WITHOUT_RAY) tests/sim tests/training tests/package'

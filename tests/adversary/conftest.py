@@ -14,7 +14,7 @@ from deployments.access.tokens import Tokens
 from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
 from tests.adversary.rows import ATTACKS, tokens
-from tests.support.system import USER, running_system
+from tests.services.system import USER, running_system
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.adversary.wire import RUN, Address, exchange, request, step
-from tests.support.system import USER, SystemUnderTest
+from tests.services.system import USER, SystemUnderTest
 from tests.unit.gateway.conftest import PASSWORD
 
 MANY = 4500  # more than one listener of the edge takes

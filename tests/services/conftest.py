@@ -1,4 +1,4 @@
-"""All services without Ray, behind the edge as it is shipped; see tests/support/system.py."""
+"""All services without Ray, behind the edge as it is shipped; see tests/services/system.py."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Addresses
+from tests.services.system import SystemUnderTest, running_system
 from tests.support.browser import browser as browser
 from tests.support.browser import chromium as chromium
-from tests.support.system import SystemUnderTest, running_system
 from tests.unit.gateway.conftest import SECRET
 
 

@@ -29,7 +29,7 @@ from greenwave.client import (
 )
 from models.networks.shipped import JUNCTIONS
 from tests.services.lossy_proxy import losing
-from tests.support.system import USER
+from tests.services.system import USER
 from tests.unit.gateway.conftest import PASSWORD
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]

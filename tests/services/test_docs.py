@@ -11,7 +11,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import element_to_be_clickable
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.support.system import USER
+from tests.services.system import USER
 from tests.unit.gateway.conftest import PASSWORD
 
 TIMEOUT_S = 60

@@ -11,8 +11,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from serve_app.processes.edge import FORBIDDEN
+from tests.services.system import SystemUnderTest
 from tests.support.local_server import Answer, serving
-from tests.support.system import SystemUnderTest
 
 pytestmark = pytest.mark.hosts("evil.example")  # resolves to this machine, as by DNS rebinding
 

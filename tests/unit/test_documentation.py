@@ -161,6 +161,7 @@ def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():
         assert set(NUMBER.findall(measured)) - explained == set(), row
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_programs_know_the_options_that_the_page_gives_them(page: str) -> None:
     """Ask for help, which checks what comes before it and starts nothing."""
@@ -168,7 +169,7 @@ def test_programs_know_the_options_that_the_page_gives_them(page: str) -> None:
         match Path(program).name:
             case "make":
                 continue  # its plan is a unit test's matter
-            case "cp" | "eval" | "mkdir":
+            case "cp" | "eval" | "export" | "grafana" | "mkdir" | "prometheus":
                 continue  # of the operating system and the shell
             case "greenwave":
                 with pytest.raises(SystemExit) as exit_:

@@ -49,7 +49,6 @@ from load_tests.harness.free_ports import free_ports
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
-from tests.adversary.wire import Address
 from tests.edge.conftest import ROUTES, make_edge
 from tests.support.local_states import local_engine
 from tests.unit.console.reports import FakeFeed, FakeServe
@@ -59,6 +58,8 @@ from tests.unit.inference.policies import WEIGHTS
 from tests.unit.inference.replicas import FORM
 
 USER = "ann"
+
+Address = tuple[str, int]
 
 
 @dataclass
