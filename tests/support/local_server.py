@@ -14,6 +14,7 @@ from typing import NamedTuple
 class Request(NamedTuple):
     """A request. Names of headers are in lower case."""
 
+    method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
@@ -31,12 +32,17 @@ def json_answer(status: int, value: object) -> Answer:
     return Answer(status, json.dumps(value).encode(), {"content-type": "application/json"})
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+
 @contextmanager
 def serving(respond: Callable[[Request], Answer | None]) -> Iterator[str]:
     """Answer requests in threads, and yield the server's URL.
 
     Args:
-        respond: returns the answer to a GET or POST; None closes the connection without one.
+        respond: returns the answer to a request; None closes the connection without one.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -45,7 +51,7 @@ def serving(respond: Callable[[Request], Answer | None]) -> Iterator[str]:
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             body = self.rfile.read(int(headers.get("content-length", 0)))
-            answer = respond(Request(self.path, headers, body))
+            answer = respond(Request(self.command, self.path, headers, body))
             if answer is None:
                 self.close_connection = True
                 return
@@ -56,11 +62,11 @@ def serving(respond: Callable[[Request], Answer | None]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(answer.content)
 
-        do_POST = do_GET
+        do_DELETE = do_OPTIONS = do_POST = do_PUT = do_GET
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         try:

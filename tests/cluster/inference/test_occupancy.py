@@ -14,6 +14,7 @@ from deployments.stateful.term import HomeRecord, record_row
 from deployments.store import Expected, Store, open_store
 from load_tests.harness.system import System, application
 from tests.cluster.inference.conftest import step
+from tests.support.waiting import until
 
 APP = "inference-shared"
 THERE = HomeRecord(1, "another-table", "another-machine/1/1", "session-there", lease_s=1.0)
@@ -40,12 +41,9 @@ async def test_it_is_refused_while_the_other_acts_and_serves_when_that_is_gone(
     shared = application(APP, f"/{APP}", env={"STORE_URL": url})
     deploying = asyncio.create_task(asyncio.to_thread(system.deploy, shared))
     try:
-        async with asyncio.timeout(120):
-            while "in another cluster. Stop these first" not in await asyncio.to_thread(
-                messages, system
-            ):
-                assert not deploying.done()
-                await asyncio.sleep(1)
+        refusal = "in another cluster. Stop these first"
+        await asyncio.to_thread(until, lambda: refusal in messages(system))
+        assert not deploying.done()
         acting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await acting

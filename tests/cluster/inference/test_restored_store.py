@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,11 +46,15 @@ class Application:
 
     def step(self) -> int:
         """Make a step; while there is no home, requests get 503."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if number := step(self._system, self._name, "run"):
-                return number
-        raise AssertionError("no step was answered")
+        number = 0
+
+        def is_answered() -> bool:
+            nonlocal number
+            number = step(self._system, self._name, "run")
+            return number > 0
+
+        until(is_answered)
+        return number
 
     def stop(self) -> None:
         if self._name in self._system.applications:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from serve_app.errors import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
+from tests.support.waiting import until
 
 HARBOUR = read_network(ROOT / "configs" / "harbour.json")
 JUNCTION, OBS = "customs", [0.0, 1.0, 0.0, 1.0, 0.4, 0.1, 0.9, 0.0, 0.2]
@@ -106,13 +106,12 @@ def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(citie
     changed = of_the_config("inference-harbour", agent_path=str(policy))
     changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
     cities.deploy(changed)
-    deadline = time.monotonic() + 20
-    while (health := httpx.get(f"{cities.url}/harbour/health", timeout=10).json())[
-        "status"
-    ] != "healthy":
-        assert time.monotonic() < deadline, health
-        time.sleep(0.2)
-    assert health["detail"].endswith("the file may belong to another network than 'harbour'")
+
+    def health() -> Any:
+        return httpx.get(f"{cities.url}/harbour/health", timeout=30).json()
+
+    until(lambda: health()["status"] == "healthy", health)
+    assert health()["detail"].endswith("the file may belong to another network than 'harbour'")
     assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
 
 

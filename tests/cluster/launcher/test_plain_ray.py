@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from load_tests.nodes.network import why_not
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from serve_app.processes.ports import Ports
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -149,11 +149,10 @@ def closed_folder(path: Path) -> str:
 
 
 def wait_until(holds: Callable[[], bool], machine: Machine, what: str) -> None:
-    deadline = time.monotonic() + SERVING_S
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what} does not serve.\n{machine.run('serve status').stdout}")
-        time.sleep(1)
+    def states() -> str:
+        return f"{what}: {machine.run('serve status').stdout}"
+
+    until(holds, states, SERVING_S)
 
 
 def check_others(machine: Machine, front: int) -> None:

@@ -118,9 +118,3 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, by
     status, *lines = head.rstrip().split(b"\r\n")
     headers = dict(line.split(b": ", 1) for line in lines)
     return status, headers, await reader.readexactly(int(headers[b"content-length"]))
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -14,7 +14,8 @@ import pytest
 from deployments.http import shedding
 from deployments.http.messages import JSON_HEADERS
 from deployments.log import request_headers
-from tests.unit.http.apps import HELLO, PATH, STEP, answer_of, app_with, serving, until
+from tests.support.waiting import until_async
+from tests.unit.http.apps import HELLO, PATH, STEP, answer_of, app_with, serving
 
 
 class TestPassing:
@@ -172,10 +173,10 @@ class TestConnections:
         async with serving(app_with(handle)) as server:
             _, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: server.stats.at_work == 1)
+            await until_async(lambda: server.stats.at_work == 1)
             writer.transport.abort()
             await asyncio.wait_for(given_up.wait(), 5)
-            await until(lambda: server.stats.ends)
+            await until_async(lambda: server.stats.ends)
         assert server.stats.ends == [("/api/echo", "CancelledError")]
         assert server.stats.at_work == 0
 
@@ -190,7 +191,7 @@ class TestConnections:
         async with serving(app) as server:
             reader, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: server.stats.at_work == 1)
+            await until_async(lambda: server.stats.at_work == 1)
             asyncio.get_running_loop().call_later(0.2, go_on.set)
         assert (await answer_of(reader))[2] == b"done"
         writer.close()
@@ -205,7 +206,7 @@ class TestConnections:
         async with serving(app) as server:
             reader, writer = await server.connect()
             writer.write(HELLO)
-            await until(lambda: server.stats.ends)
+            await until_async(lambda: server.stats.ends)
             writer.close()
             assert server.stats.ends == [("/api/echo", "AttributeError")]
             assert await asyncio.wait_for(reader.read(), 5)

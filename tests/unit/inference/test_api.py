@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -17,6 +16,7 @@ from deployments.inference.service import InferenceService
 from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import JUNCTIONS
 from tests.support.local_states import LocalShard
+from tests.support.waiting import until_async
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.replicas import running
 from tests.unit.inference.serving import FakeService, client_of
@@ -30,12 +30,6 @@ def body_of(junction: Any = SMALL, obs: Any = (0.5, 0.25), **more: Any) -> dict[
 
 async def post_text(client: httpx.AsyncClient, path: str, text: str | bytes) -> httpx.Response:
     return await client.post(path, content=text, headers={"content-type": "application/json"})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def steps_made(client: httpx.AsyncClient, junction: str = SMALL, run: str = "default") -> int:
@@ -628,7 +622,7 @@ class TestSlowAndGoneClients:
         fake = FakeService(None)
         async with client_of(create_app(fake)) as client:
             predictions = asyncio.create_task(client.post(path, json=body))
-            await until(lambda: bool(fake.steps or fake.rows))
+            await until_async(lambda: bool(fake.steps or fake.rows))
             predictions.cancel()
             await asyncio.wait([predictions])
         assert all(step.cancelled() for step in fake.steps)

@@ -60,13 +60,14 @@ def silent():
 
 def test_a_collector_that_hangs_holds_up_no_request(silent):
     process.start(TracingOptions(silent, 1.0), "test", "1")
-    longest_s = 0.0
+    took_s = []
     try:
         for _ in range(3 * QUEUED_SPANS):
             started = time.perf_counter()
             with process.covering("work", [Trace(1, 2)]):
                 pass
-            longest_s = max(longest_s, time.perf_counter() - started)
+            took_s.append(time.perf_counter() - started)
     finally:
         process.install(None)  # a close would wait for the last spans
-    assert longest_s < TIMEOUT_S / 2  # whoever waited for the collector would wait for all of it
+    # Behind a full queue, each would wait for the collector. A busy machine may delay some.
+    assert sum(each > TIMEOUT_S / 2 for each in took_s) < QUEUED_SPANS / 10

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from deployments.trace_context import Trace
 from deployments.tracing import process
-from deployments.tracing.spans import PERIOD_MS, Sampler, Spans
+from deployments.tracing.spans import Sampler, Spans
 
 
 class Collector(SpanExporter):
@@ -40,10 +40,8 @@ async def test_the_last_spans_are_sent_at_the_end():
     collector = Collector()
     collector.answers.set()
     trace_to(collector)
-    began = time.monotonic()
     await process.shut_down()
     assert collector.taken == ["the last"]
-    assert time.monotonic() - began < PERIOD_MS / 1000
     assert not process.is_on()
 
 

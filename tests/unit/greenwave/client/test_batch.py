@@ -21,6 +21,7 @@ from greenwave.client import (
     UnknownOutcomeError,
 )
 from models.networks.shipped import JUNCTIONS
+from tests.support.waiting import until
 from tests.unit.greenwave.client.fake_inference import FakeInference
 
 SMALL, BIG = "300839359", "joinedS_265580996_300839357"
@@ -43,17 +44,10 @@ def send_while_busy(batch: Batch, service: FakeInference, sends: list[tuple[Any,
     """Let a call wait for the service, and send meanwhile."""
     service.open.clear()
     batch.send("first", [SMALL], [[1]])
-    wait_for(lambda: batch._n_waiting == 0)
+    until(lambda: batch._n_waiting == 0)
     for send in sends:
         batch.send(*send)
     service.open.set()
-
-
-def wait_for(reached: Any) -> None:
-    deadline = time.monotonic() + FAR_S
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def received(batch: Batch, n: int) -> dict[str, Received]:
@@ -108,7 +102,7 @@ def test_send_waits_while_too_many_rows_wait(client: Client, service: FakeInfere
     with client.inference.batch(max_waiting=3) as batch:
         service.open.clear()
         batch.send("first", [SMALL], [[1]])
-        wait_for(lambda: batch._n_waiting == 0)
+        until(lambda: batch._n_waiting == 0)
         batch.send("a", [SMALL] * 3, [[1]] * 3)
         with pytest.raises(UnavailableError, match="3 rows are waiting"):
             batch.send("b", [SMALL], [[1]], timeout_s=0.01)

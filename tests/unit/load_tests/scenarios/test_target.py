@@ -4,48 +4,28 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from greenwave.client import Addresses
 from load_tests.scenarios.target import LoadTestError, Target, find_target
+from tests.support.local_server import Answer, Request, json_answer, serving
 
 
-class Gateway(BaseHTTPRequestHandler):
-    """Admits only ``operator`` with the password ``right``."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if self.path != "/api/auth/login":
-            self.answer(200, {})
-        elif json.loads(body)["password"] == "right":
-            self.answer(200, {"accessToken": "token", "expiresIn": 3600})
-        else:
-            self.answer(401, {"message": "Invalid username or password"})
-
-    def answer(self, status: int, content: dict[str, object]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+def answer(asked: Request) -> Answer:
+    """Admit only ``operator`` with the password ``right``."""
+    if asked.path != "/api/auth/login":
+        return json_answer(200, {})
+    if json.loads(asked.body)["password"] == "right":
+        return json_answer(200, {"accessToken": "token", "expiresIn": 3600})
+    return json_answer(401, {"message": "Invalid username or password"})
 
 
 @pytest.fixture
 def gateway() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(answer) as url:
+        yield url
 
 
 def target(url: str, password: str = "right") -> Target:
