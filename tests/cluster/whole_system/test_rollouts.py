@@ -6,7 +6,7 @@ import pytest
 
 from load_tests.chaos.service_faults import FAULTS
 from load_tests.harness.system_under_test import SystemUnderTest
-from serve_app.processes.process_tags import Role
+from serve_app.processes.supervision.supervisor import GUARD, RUN, Supervisor
 from tests.cluster.whole_system.test_faults import check_fault
 
 LONG = pytest.param("no-start", marks=pytest.mark.long)
@@ -17,12 +17,15 @@ async def test_a_change_costs_no_request(sut: SystemUnderTest, change: str) -> N
     await check_fault(sut, FAULTS[change])
 
 
-def test_the_same_version_again_and_a_second_up_replace_nothing(sut: SystemUnderTest) -> None:
-    def processes() -> list[int]:
-        found = [*sut.replicas(""), *sut.instance.processes(Role.SUPERVISORD)]
-        return [each.pid for each in found]
-
-    before = processes()
-    for command in ("deploy", "up"):
-        sut.deploy(sut.served[-1], command)
-    assert processes() == before
+def test_the_same_version_again_and_a_second_up_replace_nothing_but_a_dead_guard(
+    sut: SystemUnderTest,
+) -> None:
+    supervisor, replicas = Supervisor(sut.instance), sut.replicas("")
+    running = supervisor.running(RUN)
+    sut.deploy(sut.served[-1])
+    (guard,) = supervisor.running(GUARD)
+    guard.kill()
+    sut.deploy(sut.served[-1], "up")
+    assert (supervisor.running(RUN), sut.replicas("")) == (running, replicas)
+    assert supervisor.running(GUARD)
+    assert not guard.is_running()
