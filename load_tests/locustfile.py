@@ -61,7 +61,7 @@ def prepare(environment: Any, **_: object) -> None:
         target = environment.target = find_target(options.port_base, options.host)
         if isinstance(environment.runner, WorkerRunner):
             return
-        target.check()
+        target.token()
         _judge_at_the_end(environment, target)
     except LoadTestError as error:
         raise SystemExit(str(error)) from error

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import contextlib
 import math
-import shutil
 import statistics
 import sys
 import tempfile
@@ -38,9 +37,7 @@ from load_tests.chaos.state_experiments import StateResult
 from load_tests.chaos.state_faults import MODES, ApplicationUnderTest, StateFault
 from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.shipped import ROOT
-from load_tests.harness.states_folder import states_folder
-from load_tests.harness.system import System, make_instance
+from load_tests.harness.system import System, running_system
 from load_tests.harness.system_under_test import system_under_test
 from serve_app.cli.foreground import exit_on_sigterm
 
@@ -198,22 +195,17 @@ def _reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _system() -> Iterator[tuple[System, RedisServer]]:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gwc-", dir="/tmp"))
-    redis = RedisServer(temp_dir / "redis")
-    data_dir, code = temp_dir / "data", str(ROOT)
-    instance = make_instance(data_dir, temp_dir, PYTHONPATH=code, STORE_URL=redis.url)
-    system = System(instance)
-    with states_folder():
+    console.print("Starting Ray and Redis ...")
+    with tempfile.TemporaryDirectory(prefix="gwc-", dir="/tmp") as folder:
+        redis = RedisServer(Path(folder)).start()
         try:
-            redis.start()
-            console.print("Starting Ray and Redis ...")
-            instance.start()
-            yield system, redis
+            with running_system(
+                STORE_URL=redis.url,
+                RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S="2",  # not thirty
+            ) as system:
+                yield system, redis
         finally:
-            system.kill_everything()  # nothing here is worth the time of an orderly end
-            instance.stop()
             redis.stop()
-            shutil.rmtree(temp_dir, ignore_errors=True)
 
 
 def _print_verdict(otherwise: str, complaints: Sequence[str]) -> None:

@@ -20,7 +20,6 @@ import psutil
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.waiting import wait_until
-from serve_app.errors import EdgeError
 from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
@@ -153,11 +152,11 @@ def start_edge(edge: Edge) -> None:
     threading.Thread(target=managed.wait, name="edge", daemon=True).start()
     replicas = edge.serve_front().replicas()
     wanted = sum(len(replicas.get(route, ())) for route in APPLICATIONS.values())
-    deadline = time.monotonic() + EDGE_TIMEOUT_S
-    while len(edge.replica_servers().present()) < wanted:
-        if time.monotonic() > deadline:
-            raise EdgeError(f"it has not got {wanted} replicas")
-        time.sleep(0.05)
+    wait_until(
+        lambda: len(edge.replica_servers().present()) >= wanted,
+        EDGE_TIMEOUT_S,
+        f"the edge has {wanted} replicas",
+    )
 
 
 @contextlib.contextmanager
@@ -185,7 +184,8 @@ def running_system(
         try:
             instance.start()
             system = System(instance, config=config or shipped_config())
-            system.deploy(*applications)
+            if applications:
+                system.deploy(*applications)
             if edge:
                 system.edge = Edge(instance, EdgePorts.from_base(base))
                 start_edge(system.edge)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import httpx
 import psutil
 
-from greenwave.client import Addresses, Client, GreenwaveError, InvalidInputError, UnauthorizedError
+from greenwave.client import Addresses, InvalidInputError
 from serve_app.cli.hints import make_command
 from serve_app.demo.connect import addresses_of
 from serve_app.identity.first_user import known_credentials
@@ -19,7 +21,7 @@ class LoadTestError(Exception):
     """A load test is not possible; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Target:
     """The addresses of a system, and the user who logs in there.
 
@@ -31,25 +33,31 @@ class Target:
     username: str
     password: str
     processes: Callable[[], Sequence[psutil.Process]]
+    _token: str = ""
+    _renew_at: float = 0.0
 
-    def check(self) -> None:
-        """Check that the system answers, and accepts this user.
+    def token(self) -> str:
+        """Return a token of the gateway, from one login for half of its life.
 
         Raises:
-            LoadTestError: it does not.
+            LoadTestError: the system does not answer, or refuses this user.
         """
-        try:
-            with Client(self.addresses, self.username, self.password) as client:
-                client.run("locust-check").reset()
-        except UnauthorizedError as error:
-            raise LoadTestError(
-                f"The gateway at {self.addresses.gateway} refuses this user and password. Set"
-                " JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD to those of one of its users."
-            ) from error
-        except GreenwaveError as error:
-            raise LoadTestError(
-                f"No system is ready at {self.addresses.gateway}: {error}."
-            ) from error
+        if time.monotonic() >= self._renew_at:
+            gateway = self.addresses.gateway
+            user = {"username": self.username, "password": self.password}
+            try:
+                answer = httpx.post(f"{gateway}/api/auth/login", json=user, timeout=10)
+                if answer.status_code == 401:
+                    raise LoadTestError(
+                        f"The gateway at {gateway} refuses this user and password. Set"
+                        " JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD to those of one of its users."
+                    )
+                granted = answer.raise_for_status().json()
+            except httpx.HTTPError as error:
+                raise LoadTestError(f"No system is ready at {gateway}: {error}.") from error
+            self._token = granted["accessToken"]
+            self._renew_at = time.monotonic() + granted["expiresIn"] / 2
+        return self._token
 
 
 def find_target(port_base: int | None, url: str | None) -> Target:

@@ -1,120 +1,68 @@
-"""Locust users, which load a system with the client that real controllers and simulators have."""
+"""Locust users, which load a system as controllers, simulators and people do."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
 import random
-import threading
 import time
 import uuid
-from collections.abc import Callable
-from time import perf_counter
+from collections.abc import Mapping
 from typing import Any
 
-from locust import User, between, constant, task
+from locust import FastHttpUser, between, constant, task
 
-from greenwave.client import (
-    Client,
-    GreenwaveError,
-    InvalidRequestError,
-    Retries,
-    Sample,
-)
-from greenwave.client.blocking import Connections
-from greenwave.client.core.call import NoReply, Reply, Send
-from load_tests.scenarios.target import Target
 from models.networks.shipped import JUNCTIONS
 
 PERIOD_S = 5.0  # of a controller's decisions
 PAUSE_AFTER_FAILURE_S = 0.5
 HOUR_S, MINUTE_S = 3600, 60
-# One attempt for each request: further attempts would hide failures.
-ONCE = Retries(attempts=1)
 _FALLBACK = b'"fallback_mode '  # begins the status of a decision without the policy
 
 
-class CountingExchange:
-    """Sends requests, and reports each to Locust's statistics by method and path.
+class ServiceUser(FastHttpUser):
+    """A user with its own connections, and a run of its own name.
 
-    Args:
-        request: Locust's event.
-    """
-
-    def __init__(self, request: Any) -> None:
-        self._request = request
-        self._own = threading.local()  # of a greenlet, since gevent has replaced threads
-
-    def __call__(self, send: Send, /) -> Reply | NoReply:
-        if not hasattr(self._own, "connections"):
-            self._own.connections = Connections(1, None)
-        started = perf_counter()
-        outcome: Reply | NoReply = self._own.connections(send)
-        self._request.fire(
-            request_type=send.method,
-            name="/" + send.url.partition("?")[0].split("/", 3)[3],
-            response_time=(perf_counter() - started) * 1000,
-            response_length=0,
-            exception=failure_of(outcome),
-            context={},
-        )
-        return outcome
-
-    def close(self) -> None:
-        """Close the connection of the user that calls this."""
-        if hasattr(self._own, "connections"):
-            self._own.connections.close()
-            del self._own.connections
-
-
-def failure_of(outcome: Reply | NoReply) -> Exception | None:
-    """Return why a request counts as a failure; a fallback of the gateway is one."""
-    if isinstance(outcome, NoReply):
-        return ConnectionError(outcome.reason)
-    if outcome.status >= 400:
-        code = outcome.headers.get("x-error-code", "")
-        return RuntimeError(f"status {outcome.status} {code}".strip())
-    return RuntimeError("fallback of the gateway") if _FALLBACK in outcome.body else None
-
-
-_exchange = functools.cache(CountingExchange)
-
-
-def new_client(target: Target, exchange: CountingExchange) -> Client:
-    """Make a client with its own login."""
-    return Client(
-        target.addresses,
-        target.username,
-        target.password,
-        inference_token=os.environ.get("INFERENCE_TOKEN"),
-        retries=ONCE,
-        exchange=exchange,
-    )
-
-
-_shared_client = functools.cache(new_client)
-
-
-class ClientUser(User):
-    """A user with its own connection and a shared client.
-
-    Users share the login, because the gateway limits logins by address. The client blocks, which is
-    Locust's way: gevent lets other users run while one waits for an answer.
+    Users share a login, because the gateway limits logins by address.
     """
 
     abstract = True
+    host = "http://unused"  # each request has its whole address
 
     def on_start(self) -> None:
-        self.exchange = _exchange(self.environment.events.request)
-        self.client = _shared_client(self.environment.target, self.exchange)
-        self.run_name = f"locust-{uuid.uuid4().hex[:12]}"
+        self.target = self.environment.target
+        self.run = {"X-Simulation-Run": f"locust-{uuid.uuid4().hex[:12]}"}
 
-    def on_stop(self) -> None:
-        self.exchange.close()
+    def ask(
+        self,
+        method: str,
+        service: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send a request, which is counted by method and path; return the answer's JSON, if any.
+
+        Args:
+            service: of the addresses.
+        """
+        name, url = path.partition("?")[0], getattr(self.target.addresses, service) + path
+        with self.client.request(
+            method, url, name=name, json=body, headers=headers, catch_response=True
+        ) as response:
+            if response.status_code == 0 or response.status_code >= 400:
+                code = (response.headers or {}).get("x-error-code", "")
+                response.failure(f"status {response.status_code} {code}".strip())
+                return None
+            if _FALLBACK in response.content:
+                response.failure("fallback of the gateway")
+            return response.json() if response.content else None
+
+    def login(self) -> dict[str, str]:
+        """Return the headers of a request to the gateway: the shared token, and the run."""
+        return {"Authorization": f"Bearer {self.target.token()}", **self.run}
 
 
-class City(ClientUser):
+class City(ServiceUser):
     """A city's five controllers behind the gateway, which each decide every five seconds.
 
     Cities start at random times. (Locust's ``constant_pacing`` counts from when a user was made, so
@@ -125,9 +73,7 @@ class City(ClientUser):
 
     def on_start(self) -> None:
         super().on_start()
-        self.run = self.client.run(self.run_name)
-        with contextlib.suppress(GreenwaveError):  # it is counted
-            self.run.reset()
+        self.ask("POST", "gateway", "/api/traffic/reset", headers=self.login())
         time.sleep(random.uniform(0, PERIOD_S))
         self.due = time.monotonic()
 
@@ -138,11 +84,11 @@ class City(ClientUser):
     @task
     def decide(self) -> None:
         for junction in JUNCTIONS:
-            with contextlib.suppress(GreenwaveError):  # it is counted
-                self.run.act(junction, observation(junction))
+            body = {"junctionId": junction, "observations": observation(junction)}
+            self.ask("POST", "gateway", "/api/traffic/action", body, self.login())
 
 
-class Clerk(ClientUser):
+class Clerk(ServiceUser):
     """A clerk who creates a record of a random mobile number, reads, changes and deletes it.
 
     A number that has a record is left alone.
@@ -153,33 +99,31 @@ class Clerk(ClientUser):
 
     @task
     def account(self) -> None:
-        accounts = self.client.accounts
-        self._keep(
-            accounts,
-            lambda mobile: accounts.create("Locust", "locust@example.com", mobile),
-            name="Locust the second",
-        )
+        mobile = random_mobile_number()
+        new = {"name": "Locust", "email": "locust@example.com", "mobileNumber": mobile}
+        if self.ask("POST", "accounts", "/api/accounts", new):
+            self._change("accounts", mobile, name="Locust the second")
 
     @task
     def loan(self) -> None:
-        self._keep(self.client.loans, self.client.loans.create, amount_paid=1000)
+        mobile = random_mobile_number()
+        if self.ask("POST", "loans", f"/api/loans?mobileNumber={mobile}"):
+            self._change("loans", mobile, amountPaid=1000)
 
     @task
     def card(self) -> None:
-        self._keep(self.client.cards, self.client.cards.create, amount_used=1000)
+        mobile = random_mobile_number()
+        if self.ask("POST", "cards", f"/api/cards?mobileNumber={mobile}"):
+            self._change("cards", mobile, amountUsed=1000)
 
-    def _keep(self, records: Any, create: Callable[[str], None], **change: object) -> None:
-        mobile = f"{random.randrange(10**10):010}"
-        with contextlib.suppress(GreenwaveError):
-            try:
-                create(mobile)
-            except InvalidRequestError:
-                return
-            records.update(records.fetch(mobile).model_copy(update=change))
-            records.delete(mobile)
+    def _change(self, kind: str, mobile: str, **changes: object) -> None:
+        path = f"/api/{kind}?mobileNumber={mobile}"
+        if record := self.ask("GET", kind, path):
+            self.ask("PUT", kind, f"/api/{kind}", {**record, **changes})
+        self.ask("DELETE", kind, path)
 
 
-class Newcomer(ClientUser):
+class Newcomer(ServiceUser):
     """A newcomer who asks for the gateway's health, logs in, and tries a decision."""
 
     weight = 1
@@ -187,13 +131,14 @@ class Newcomer(ClientUser):
 
     @task
     def look_around(self) -> None:
-        newcomer = new_client(self.environment.target, self.exchange)
-        with contextlib.suppress(GreenwaveError):
-            newcomer.gateway.health()
-            newcomer.run(self.run_name).demo()
+        self.ask("GET", "gateway", "/api/traffic/health")
+        user = {"username": self.target.username, "password": self.target.password}
+        if granted := self.ask("POST", "gateway", "/api/auth/login", user):
+            headers = {"Authorization": f"Bearer {granted['accessToken']}", **self.run}
+            self.ask("GET", "gateway", "/api/traffic/action", headers=headers)
 
 
-class Planner(ClientUser):
+class Planner(ServiceUser):
     """A planner who asks for forecasts of the density and of the flow."""
 
     weight = 2
@@ -202,26 +147,26 @@ class Planner(ClientUser):
     @task
     def density(self) -> None:
         hours = [[round(random.uniform(2, 40), 1) for _ in range(5)] for _ in range(3)]
-        with contextlib.suppress(GreenwaveError):
-            self.client.density.predict(hours)
+        self.ask("POST", "density", "/density/predict", {"data": hours})
 
     @task
     def flow(self) -> None:
         start = int(time.time()) - HOUR_S
         samples = [
-            Sample(
-                timestamp=start + MINUTE_S * minute,
-                vehicle_count=random.randint(5, 25),
-                avg_speed=round(random.uniform(20, 45), 1),
-                occupancy=round(random.uniform(0.02, 0.1), 3),
-            )
+            {
+                "timestamp": start + MINUTE_S * minute,
+                "vehicle_count": random.randint(5, 25),
+                "avg_speed": round(random.uniform(20, 45), 1),
+                "occupancy": round(random.uniform(0.02, 0.1), 3),
+            }
             for minute in range(60)
         ]
-        with contextlib.suppress(GreenwaveError):
-            self.client.flow.forecast(random.choice(list(JUNCTIONS)), samples)
+        junction = random.choice(list(JUNCTIONS))
+        body = {"junction_id": junction, "historical_data": samples}
+        self.ask("POST", "flow", "/flow/forecast", body)
 
 
-class Simulator(ClientUser):
+class Simulator(ServiceUser):
     """A simulator with its own run, which steps all junctions in one call, without pause."""
 
     weight = 2
@@ -229,26 +174,30 @@ class Simulator(ClientUser):
 
     def on_start(self) -> None:
         super().on_start()
-        self.run = self.client.inference.run(self.run_name)
+        if token := os.environ.get("INFERENCE_TOKEN"):
+            self.run |= {"Authorization": f"Bearer {token}"}
 
     @task(50)
     def predict(self) -> None:
-        try:
-            self.run.predict_many([(each, observation(each)) for each in JUNCTIONS])
-        except GreenwaveError:
+        items = [{"junction_id": each, "obs_data": observation(each)} for each in JUNCTIONS]
+        headers = {**self.run, "Idempotency-Key": uuid.uuid4().hex}
+        if not self.ask("POST", "inference", "/predict_actions", {"items": items}, headers):
             # an unavailable system must not get thousands of requests a second
             time.sleep(PAUSE_AFTER_FAILURE_S)
 
     @task(1)
     def start_again(self) -> None:
-        with contextlib.suppress(GreenwaveError):
-            self.run.reset()
+        self.ask("POST", "inference", "/reset_hidden", headers=self.run)
 
 
 class UnhurriedSimulator(Simulator):
     """A simulator that moves vehicles between two steps."""
 
     wait_time = between(0.1, 0.3)
+
+
+def random_mobile_number() -> str:
+    return f"{random.randrange(10**10):010}"
 
 
 def observation(junction: str) -> list[float]:

@@ -33,19 +33,19 @@ def target(url: str, password: str = "right") -> Target:
 
 
 def test_who_may_come_in_can_load(gateway):
-    target(gateway).check()
+    assert target(gateway).token() == "token"
 
 
 def test_a_wrong_password_is_told_of(gateway):
     with pytest.raises(LoadTestError, match="refuses this user and password"):
-        target(gateway, "wrong").check()
+        target(gateway, "wrong").token()
 
 
 def test_where_nothing_runs_that_is_said():
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(LoadTestError, match=f"No system is ready at {url}"):
-        target(url).check()
+        target(url).token()
 
 
 def test_what_is_no_address_is_told_of(tmp_path, monkeypatch):
