@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from deployments.density.schemas import (
     parse_densities,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.service import ForecastService, Variant
+from deployments.forecast.service import ForecastService
 from models.density.forecast import DensityForecaster
 
 _DESCRIPTION = (
@@ -38,27 +38,22 @@ class _Served(NamedTuple):
 class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]):
     """Variant A: a question is an array of (3, 5) densities."""
 
-    variant = Variant(
-        name="density",
-        description="Traffic density of five road edges in the next hour, from three hourly"
-        " measurements.",
-        path="/predict",
-        max_body=64 * 1024,  # fifteen numbers
-        operation={
-            "name": "predict",
-            "summary": "Density of the next hour",
-            "description": "Forecast the next hour of five edges from their last three hours.",
-            "response_model": Prediction,
-            "responses": declared_errors(400, 408, 413, 500, 503),
-            "openapi_extra": PREDICTION_REQUEST,
-        },
-        health=Health,
-        info_path="/model-info",
-        info=ModelInfo,
-        info_description="The model's shapes, edges, and errors on held-out days.",
-        counted_by="edges",
-        drift_of="edge",
+    name = "density"
+    description = (
+        "Traffic density of five road edges in the next hour, from three hourly measurements."
     )
+    path, info_path = "/predict", "/model-info"
+    info_description = "The model's shapes, edges, and errors on held-out days."
+    max_body = 64 * 1024  # fifteen numbers
+    operation: ClassVar = {
+        "name": "predict",
+        "summary": "Density of the next hour",
+        "description": "Forecast the next hour of five edges from their last three hours.",
+        "response_model": Prediction,
+        "responses": declared_errors(400, 408, 413, 500, 503),
+        "openapi_extra": PREDICTION_REQUEST,
+    }
+    counted_by, drift_of = "edges", "edge"
 
     @staticmethod
     def read(path: Path) -> _Served:
@@ -70,13 +65,10 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
     def parse(self, body: bytes) -> Floats:
         return parse_densities(body)
 
-    def stack(self, model: _Served, questions: list[Floats]) -> Floats:
-        return np.stack(questions)
-
-    def forecast(self, model: _Served, inputs: Floats) -> list[list[float]]:
+    def forecast(self, model: _Served, questions: list[Floats]) -> tuple[Floats, list[list[float]]]:
         forecaster, _ = model
-        densities: list[list[float]] = forecaster(inputs).tolist()
-        return densities
+        inputs = np.stack(questions)
+        return inputs, forecaster(inputs).tolist()
 
     def answers(
         self, model: _Served, questions: list[Floats], outputs: list[list[float]]
@@ -94,7 +86,7 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
         outside = ((values < forecaster.low) | (values > forecaster.high)).mean(axis=(0, 1))
         return dict(zip(forecaster.edges, outside.tolist(), strict=True))
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         if self.slot.model is None:
             return Health(status="unhealthy", message="Model not loaded")
         message = "Model loaded and ready"
@@ -102,7 +94,7 @@ class DensityService(ForecastService[_Served, Floats, Floats, list[list[float]]]
             message += f"; the newest file is not served: {self.slot.problem}"
         return Health(status="healthy", message=message)
 
-    def model_info(self) -> ModelInfo:
+    async def model_info(self) -> ModelInfo:
         if self.slot.model is None:
             return ModelInfo(description=_DESCRIPTION, edges=[], test_loss=None, test_mae=None)
         model = self.slot.model.forecaster

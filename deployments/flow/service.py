@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from deployments.flow.schemas import (
     parse_question,
 )
 from deployments.forecast.api import declared_errors
-from deployments.forecast.service import MAX_FORECASTS, ForecastService, Variant
+from deployments.forecast.service import MAX_FORECASTS, ForecastService
 from deployments.http.docs import declared_body
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
@@ -44,29 +44,24 @@ class _Inputs(NamedTuple):
 class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowForecasts]):
     """Variant B: a question is a window of one-minute samples at a junction."""
 
-    variant = Variant(
-        name="flow",
-        description="Vehicle flow at a junction in the next 15 minutes, from one-minute "
-        "measurements.\n\nTimestamps may be of any past time, as those of a simulation, but not of "
-        "the future.",
-        path="/forecast",
-        max_body=1024 * 1024,  # a week of samples fits, a million do not
-        operation={
-            "name": "forecast",
-            "summary": "Flow of the next 15 minutes",
-            "description": "Forecast a junction's mean flow; gaps and short histories lower the "
-            "confidence.",
-            "response_model": Forecast,
-            "responses": declared_errors(400, 404, 408, 413, 500, 503),
-            "openapi_extra": _request_body(),
-        },
-        health=Health,
-        info_path="/model_info",
-        info=ModelInfo,
-        info_description="The model's version, windows, junctions and accuracy.",
-        counted_by="junction",
-        drift_of="feature",
+    name = "flow"
+    description = (
+        "Vehicle flow at a junction in the next 15 minutes, from one-minute measurements.\n\n"
+        "Timestamps may be of any past time, as those of a simulation, but not of the future."
     )
+    path, info_path = "/forecast", "/model_info"
+    info_description = "The model's version, windows, junctions and accuracy."
+    max_body = 1024 * 1024  # a week of samples fits, a million do not
+    operation: ClassVar = {
+        "name": "forecast",
+        "summary": "Flow of the next 15 minutes",
+        "description": "Forecast a junction's mean flow; gaps and short histories lower the "
+        "confidence.",
+        "response_model": Forecast,
+        "responses": declared_errors(400, 404, 408, 413, 500, 503),
+        "openapi_extra": _request_body(),
+    }
+    counted_by, drift_of = "junction", "feature"
 
     @staticmethod
     def read(path: Path) -> FlowForecaster:
@@ -79,15 +74,15 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
     def parse(self, body: bytes) -> FlowQuestion:
         return parse_question(body, time.time())
 
-    def stack(self, model: FlowForecaster, questions: list[FlowQuestion]) -> _Inputs:
-        return _Inputs(
+    def forecast(
+        self, model: FlowForecaster, questions: list[FlowQuestion]
+    ) -> tuple[_Inputs, FlowForecasts]:
+        inputs = _Inputs(
             np.stack([question.window.features for question in questions]),
             np.array([model.rows[question.junction_id] for question in questions]),
             np.array([question.window.observed for question in questions]),
         )
-
-    def forecast(self, model: FlowForecaster, inputs: _Inputs) -> FlowForecasts:
-        return model(*inputs)
+        return inputs, model(*inputs)
 
     def answers(
         self, model: FlowForecaster, questions: list[FlowQuestion], outputs: FlowForecasts
@@ -120,7 +115,7 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
         outside = ((windows < low) | (windows > high)).mean(axis=(0, 1))
         return dict(zip(FEATURES, outside.tolist(), strict=True))
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         model = self.slot.model
         return Health(
             status="healthy" if model else "unhealthy",
@@ -130,7 +125,7 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
             detail=self.slot.problem,
         )
 
-    def model_info(self) -> ModelInfo:
+    async def model_info(self) -> ModelInfo:
         model = self.slot.model
         return ModelInfo(
             model_version=model.card.version if model else "none",

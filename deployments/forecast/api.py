@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from typing import Any
 
 from fastapi import FastAPI
-from pydantic import BaseModel
 from starlette.types import Scope
 
 from deployments.forecast.errors import PredictionFailedError
@@ -20,6 +19,8 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer, Handle
 from deployments.http.probes import Probes
 from deployments.http.shedding import MAX_AT_WORK
+
+_HEALTH = "Return whether a model is loaded and ready, and why a swap has failed; always 200."
 
 logger = logging.getLogger("ray.serve")
 
@@ -33,7 +34,7 @@ def prediction(forecast: Forecast) -> Handle:
         forecast: from the body of a request to the body of its answer.
     """
 
-    @functools.wraps(forecast)
+    @wraps(forecast)
     async def predict(scope: Scope, body: bytes) -> Answer:
         try:
             return 200, await forecast(body), JSON_HEADERS
@@ -63,11 +64,10 @@ def create_app(
     access_log: AccessLog | None = None,
 ) -> FastAPI:
     """Build the ASGI application around a service."""
-    variant = service.variant
     app = FastAPI(
-        title=f"{variant.name.title()} predictor",
+        title=f"{service.name.title()} predictor",
         version="2.0.0",
-        description=variant.description,
+        description=service.description,
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
@@ -77,30 +77,13 @@ def create_app(
     (probes or Probes()).add_to(fast)
     fast.add(
         "POST",
-        variant.path,
+        service.path,
         prediction(service.predict),
-        max_body=variant.max_body,
+        max_body=service.max_body,
         tags=["prediction"],
-        **variant.operation,
+        **service.operation,
     )
-
-    @app.get(
-        "/health",
-        response_model=variant.health,
-        response_model_exclude_none=True,
-        tags=["status"],
-    )
-    async def health() -> BaseModel:
-        """Return whether a model is loaded and ready, and why a swap has failed; always 200."""
-        return service.health()
-
-    @app.get(
-        variant.info_path,
-        response_model=variant.info,
-        description=variant.info_description,
-        tags=["status"],
-    )
-    async def model_info() -> BaseModel:
-        return service.model_info()
-
+    status = partial(app.get, tags=["status"])
+    status("/health", response_model_exclude_none=True, description=_HEALTH)(service.health)
+    status(service.info_path, description=service.info_description)(service.model_info)
     return app

@@ -12,7 +12,7 @@ from ray.serve import Application, Deployment
 from deployments.forecast.api import create_app
 from deployments.forecast.options import ForecastUserConfig
 from deployments.forecast.service import ForecastService
-from deployments.forecast.telemetry import ForecastMetrics, ForecastReporter
+from deployments.forecast.telemetry import ForecastMetrics
 from deployments.http.probes import Check
 from deployments.model_slot import ConfiguredModel
 from deployments.replica import Observability, ReplicaBase
@@ -45,8 +45,7 @@ class ForecastReplica(ReplicaBase):
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = create_app(self._service, self.probes, self.access_log)
-        metrics, reporter = ForecastMetrics(self._service), ForecastReporter(self._service)
-        return self.instrument(app, metrics.publish, reporter)
+        return self.instrument(app, ForecastMetrics(self._service).publish, self._service)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Swap the model; a file that cannot be served leaves the present one in place."""
@@ -56,5 +55,4 @@ class ForecastReplica(ReplicaBase):
 def bind(service: type[Service], model_path: Path, observability: Observability) -> Application:
     """Make the application of a forecast."""
     deployment: Deployment = ForecastReplica
-    name = service.variant.deployment
-    return deployment.options(name=name).bind(service, model_path, observability)
+    return deployment.options(name=service.name.title()).bind(service, model_path, observability)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from deployments.feed.messages import FlowForecast
+from deployments.feed.messages import Contents, Demand, FlowForecast
 from deployments.feed.publisher import WatchedEvents
 from deployments.forecast.batcher import Batcher
 from deployments.forecast.errors import ModelNotLoadedError
@@ -28,55 +27,39 @@ Outputs = TypeVar("Outputs")
 MAX_FORECASTS = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """Declaration of one forecast application."""
-
-    name: str
-    """The first part of its metrics' names; as a title, the name of its deployment."""
-
-    description: str
-
-    path: str
-    """Of the route that predicts."""
-
-    max_body: int
-    """Bytes of its request's body."""
-
-    operation: Mapping[str, Any]
-    """What the document says of that route: further arguments of ``FastRoutes.add``."""
-
-    health: type[BaseModel]
-
-    info_path: str
-    """Of the route that describes the model."""
-
-    info: type[BaseModel]
-    info_description: str
-
-    counted_by: str
-    """Metric tag of a prediction's target."""
-
-    drift_of: str
-    """Metric tag of an input's column."""
-
-    @property
-    def deployment(self) -> str:
-        return self.name.title()
-
-
 class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
-    """Reads requests, forecasts in batches, and describes its model.
+    """Reads requests, forecasts in batches, describes its model, and reports to the console.
 
-    A subclass reads a request, runs the model on a batch, and writes the answers.
+    A subclass declares its application, reads a request, runs the model on a batch, and writes the
+    answers.
+
+    Attributes:
+        name: the first part of its metrics' names; as a title, the name of its deployment.
+        description: of the application.
+        path: of the route that predicts; ``info_path`` is that of the one that describes the model.
+        info_description: of that route.
+        max_body: bytes of a request that predicts.
+        operation: what the document says of ``path``: further arguments of ``FastRoutes.add``.
+        counted_by: metric tag of a prediction's target.
+        drift_of: metric tag of an input's column.
+        predictions: since the start, by target.
     """
 
-    variant: ClassVar[Variant]
+    name: ClassVar[str]
+    description: ClassVar[str]
+    path: ClassVar[str]
+    info_path: ClassVar[str]
+    info_description: ClassVar[str]
+    max_body: ClassVar[int]
+    operation: ClassVar[Mapping[str, Any]]
+    counted_by: ClassVar[str]
+    drift_of: ClassVar[str]
 
     def __init__(self) -> None:
         self.slot: ModelSlot[Model] = ModelSlot("model", self.read, InvalidArtifactError)
-        self.counts: ForecastCounts[Inputs] = ForecastCounts(self._drift_of_served)
+        self.predictions: Counter[str] = Counter()
         self.watched: WatchedEvents[FlowForecast] = WatchedEvents(MAX_FORECASTS)
+        self._batches: Sampled[tuple[int, float, Inputs]] = Sampled()
         self._batcher: Batcher[Question, bytes] = Batcher(self._run)
 
     async def predict(self, body: bytes) -> bytes:
@@ -97,14 +80,24 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
     def _run(self, questions: list[Question]) -> Sequence[bytes]:
         model = self._served()
         started = time.perf_counter()
-        inputs = self.stack(model, questions)
-        outputs = self.forecast(model, inputs)
-        self.counts.batch(len(questions), time.perf_counter() - started, inputs)
-        self.counts.predictions.update(map(self.target, questions))
+        inputs, outputs = self.forecast(model, questions)
+        self._batches.observe((len(questions), time.perf_counter() - started, inputs))
+        self.predictions.update(map(self.target, questions))
         return self.answers(model, questions, outputs)
 
-    def _drift_of_served(self, inputs: list[Inputs]) -> Mapping[str, float]:
-        return {} if self.slot.model is None else self.drift(self.slot.model, inputs)
+    def take_batches(self) -> tuple[list[tuple[int, float]], Mapping[str, float]]:
+        """Return a sample since the last call, (size, seconds) each, and its drift."""
+        sample, model = self._batches.take(), self.slot.model
+        batches = [(size, seconds) for size, seconds, _ in sample]
+        if model is None or not sample:
+            return batches, {}
+        return batches, self.drift(model, [inputs for _, _, inputs in sample])
+
+    def on_demand_changed(self, demand: Demand) -> None:
+        self.watched.on_demand_changed(demand)
+
+    def take(self) -> Contents:
+        return Contents(self.predictions.total(), forecasts=self.watched.take())
 
     @staticmethod
     @abstractmethod
@@ -120,12 +113,8 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
         """Read a request; raise a RefusedError if it is invalid."""
 
     @abstractmethod
-    def stack(self, model: Model, questions: list[Question]) -> Inputs:
-        """Combine the questions of a batch."""
-
-    @abstractmethod
-    def forecast(self, model: Model, inputs: Inputs) -> Outputs:
-        """Run the model on a batch."""
+    def forecast(self, model: Model, questions: list[Question]) -> tuple[Inputs, Outputs]:
+        """Run the model on a batch; return its inputs, too."""
 
     @abstractmethod
     def answers(self, model: Model, questions: list[Question], outputs: Outputs) -> Sequence[bytes]:
@@ -140,33 +129,9 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
         """Return the share of values outside the training range, by column."""
 
     @abstractmethod
-    def health(self) -> BaseModel:
-        """Return whether a model is loaded and ready."""
+    async def health(self) -> BaseModel:
+        """Return whether a model is loaded, and why a swap has failed."""
 
     @abstractmethod
-    def model_info(self) -> BaseModel:
+    async def model_info(self) -> BaseModel:
         """Return the description of the model in service."""
-
-
-class ForecastCounts(Generic[Inputs]):
-    """Totals since the start, and a sample of the batches.
-
-    Args:
-        drift: returns the share of input values outside the training range, by column.
-    """
-
-    def __init__(self, drift: Callable[[list[Inputs]], Mapping[str, float]]) -> None:
-        self._drift = drift
-        self.predictions: Counter[str] = Counter()
-        self._batches: Sampled[tuple[int, float, Inputs]] = Sampled()
-
-    def batch(self, size: int, seconds: float, inputs: Inputs) -> None:
-        """Note a batch that has run."""
-        self._batches.observe((size, seconds, inputs))
-
-    def take_batches(self) -> tuple[list[tuple[int, float]], Mapping[str, float]]:
-        """Return the sample since the last call, (size, seconds) each, and its drift."""
-        sample = self._batches.take()
-        inputs = [inputs for _, _, inputs in sample]
-        batches = [(size, seconds) for size, seconds, _ in sample]
-        return batches, self._drift(inputs) if inputs else {}

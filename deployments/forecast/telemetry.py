@@ -1,4 +1,4 @@
-"""What a replica of a forecast reports: Ray metrics, and telemetry for an open console."""
+"""Ray metrics of a forecast."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from ray.serve import metrics
 
-from deployments.feed.messages import Contents, Demand
 from deployments.forecast.service import ForecastService
 from deployments.metrics.exported import Total
 
@@ -15,10 +14,8 @@ class ForecastMetrics:
     """Ray metrics of one replica; to be created in the replica."""
 
     def __init__(self, service: ForecastService[Any, Any, Any, Any]) -> None:
-        variant = service.variant
-        name = variant.name
-        self._counts, self._column = service.counts, variant.drift_of
-        self._predictions = Total(f"{name}_predictions", "Predictions made", (variant.counted_by,))
+        self._service, name = service, service.name
+        self._predictions = Total(f"{name}_predictions", "Predictions made", (service.counted_by,))
         self._batch_size = metrics.Histogram(
             f"{name}_batch_size",
             "Predictions per model call, a sample of the calls",
@@ -32,29 +29,15 @@ class ForecastMetrics:
         self._drift = metrics.Gauge(
             f"{name}_input_drift",
             "Share of input values outside the training range, in a sample of the newest calls",
-            tag_keys=(variant.drift_of,),
+            tag_keys=(service.drift_of,),
         )
 
     def publish(self) -> None:
         """Publish what was counted since the last call."""
-        self._predictions.publish(self._counts.predictions)
-        batches, drift = self._counts.take_batches()
+        self._predictions.publish(self._service.predictions)
+        batches, drift = self._service.take_batches()
         for size, seconds in batches:
             self._batch_size.observe(size)
             self._model_ms.observe(max(seconds, 1e-6) * 1000)
         for column, share in drift.items():
-            self._drift.set(share, {self._column: column})
-
-
-class ForecastReporter:
-    """Implements :class:`~deployments.feed.publisher.Reporter`."""
-
-    def __init__(self, service: ForecastService[Any, Any, Any, Any]) -> None:
-        self._counts = service.counts
-        self._watched = service.watched
-
-    def on_demand_changed(self, demand: Demand) -> None:
-        self._watched.on_demand_changed(demand)
-
-    def take(self) -> Contents:
-        return Contents(self._counts.predictions.total(), forecasts=self._watched.take())
+            self._drift.set(share, {self._service.drift_of: column})

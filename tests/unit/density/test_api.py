@@ -113,7 +113,7 @@ class TestPredict:
             *(client.post("/predict", json={"data": DATA}) for _ in range(20))
         )
         assert {answer.text for answer in answers} == {answers[0].text}
-        batches, _ = service.counts.take_batches()
+        batches, _ = service.take_batches()
         assert sum(size for size, _ in batches) == 20
         assert len(batches) < 20
 
@@ -181,6 +181,6 @@ async def test_drift_is_the_share_of_values_outside_the_training_range(service, 
     outside = [[20.0] * 5, [20.0] * 5, [1000.0, 20, 20, 20, -1]]
     for data in (inside, outside):
         await client.post("/predict", json={"data": data})
-    _, drift = service.counts.take_batches()
+    _, drift = service.take_batches()
     assert drift == pytest.approx({"a": 1 / 6, "b": 0, "c": 0, "d": 0, "e": 1 / 6})
-    assert service.counts.predictions == {"all": 2}
+    assert service.predictions == {"all": 2}

@@ -12,7 +12,6 @@ from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.flow.schemas import parse_question
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
-from deployments.forecast.telemetry import ForecastReporter
 from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 from tests.unit.http.apps import client_of
@@ -216,7 +215,7 @@ class TestForecast:
     async def test_waiting_requests_share_a_batch(self, service, client):
         requests = [body(junction_id=junction_id) for junction_id in JUNCTIONS] * 3
         together = await asyncio.gather(*(client.post("/forecast", json=r) for r in requests))
-        batches, _ = service.counts.take_batches()
+        batches, _ = service.take_batches()
         assert sum(size for size, _ in batches) == len(requests)
         assert len(batches) < len(requests)
         for request, answer in zip(requests, together, strict=True):
@@ -294,22 +293,21 @@ async def test_drift_is_the_share_of_values_outside_the_training_range(service, 
     for late in history[-6:]:
         late["avg_speed"] = 500.0
     await client.post("/forecast", json=body(historical_data=history))
-    _, drift = service.counts.take_batches()
+    _, drift = service.take_batches()
     assert drift == pytest.approx({"vehicle_count": 0, "avg_speed": 0.1, "occupancy": 0})
-    assert service.counts.predictions == {JUNCTION: 1}
+    assert service.predictions == {JUNCTION: 1}
 
 
 async def test_a_watched_forecast_is_told_with_the_counts_it_was_made_from(service, client):
-    reporter = ForecastReporter(service)
     await client.post("/forecast", json=body())
-    reporter.on_demand_changed(Demand(True))
+    service.on_demand_changed(Demand(True))
     answer = (await client.post("/forecast", json=body(n_samples=10))).json()
-    contents = reporter.take()
+    contents = service.take()
     assert contents.requests == 2
     (forecast,) = contents.forecasts
     assert forecast.counts == [float(20 + minute % 7) for minute in range(10)]
     assert forecast.newest + forecast.horizon_s == answer["forecast_timestamp"]
     assert round(forecast.flow) == answer["predicted_flow"]
-    reporter.on_demand_changed(NO_DEMAND)
+    service.on_demand_changed(NO_DEMAND)
     await client.post("/forecast", json=body())
-    assert reporter.take().forecasts == []
+    assert service.take().forecasts == []
