@@ -15,8 +15,8 @@ from tritonclient.grpc import service_pb2 as messages
 
 from deployments.http.messages import is_name
 from deployments.stateful.row import RECEIPTS
-from greenwave.client.calls.tensors import HEADER_LENGTH
-from greenwave.client.core.call import Reply
+from greenwave.client.call import Reply
+from greenwave.client.tensors import HEADER_LENGTH
 
 _LENGTH = struct.Struct("<I")
 _UINT64 = struct.Struct("<Q")

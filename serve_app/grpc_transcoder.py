@@ -27,8 +27,8 @@ from tritonclient.grpc.service_pb2_grpc import (
 from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.inference.api import MAX_BATCH_BODY
 from greenwave.client.aio import Exchange
-from greenwave.client.calls.tensors import HEADER_LENGTH
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
+from greenwave.client.tensors import HEADER_LENGTH
 from serve_app.errors import CommandError
 from serve_app.grpc_messages import first_run, grpc_response, http_request, may_have_key
 

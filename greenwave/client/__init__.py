@@ -11,7 +11,6 @@
 from greenwave.client.aio import AsyncClient
 from greenwave.client.batch import Batch
 from greenwave.client.blocking import Client
-from greenwave.client.calls.inference import Observed
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -25,6 +24,7 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
+from greenwave.client.inference import Observed
 from greenwave.client.results import (
     Account,
     Card,

@@ -9,7 +9,7 @@ from typing import Protocol, Self, TypeVar
 import aiohttp
 
 from greenwave.client.base import BaseClient
-from greenwave.client.core.call import (
+from greenwave.client.call import (
     Call,
     NoReply,
     Outcome,

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from greenwave.client import groups
-from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
-from greenwave.client.calls.gateway import GatewayCalls, RunCalls
-from greenwave.client.calls.inference import InferenceCalls
-from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.core.call import Call
-from greenwave.client.core.engine import CallEngine
-from greenwave.client.core.login import make_bearer, make_login
+from greenwave.client.call import Call
+from greenwave.client.engine import CallEngine
 from greenwave.client.errors import InvalidInputError
+from greenwave.client.forecasts import DensityCalls, FlowCalls
+from greenwave.client.gateway import GatewayCalls, RunCalls
 from greenwave.client.groups import Mode
+from greenwave.client.inference import InferenceCalls
+from greenwave.client.login import make_bearer, make_login
+from greenwave.client.records import AccountCalls, CardCalls, LoanCalls
 from greenwave.client.settings import (
     CONNECTIONS,
     RETRIES,

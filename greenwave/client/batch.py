@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from greenwave.client.calls.tensors import Array, Encoded, Rows, encode, encode_keys, packed_run
 from greenwave.client.errors import InvalidInputError, RefusedError, UnavailableError
 from greenwave.client.inputs import new_key
 from greenwave.client.results import Predictions, Received
+from greenwave.client.tensors import Array, Encoded, Rows, encode, encode_keys, packed_run
 
 Step = Callable[[Encoded, list[bytes], list[bytes], list[str]], Predictions]
 """Makes the steps of rows with their runs and keys, encoded, and the keys as text."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.core.call import Call, NoReply, Outcome, Pause, Renewed, Reply, Send, Steps
+from greenwave.client.call import Call, NoReply, Outcome, Pause, Renewed, Reply, Send, Steps
 from greenwave.client.groups import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 

@@ -9,14 +9,14 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from greenwave.client.batch import Batch
-from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
-from greenwave.client.calls.gateway import GatewayCalls, RunCalls
-from greenwave.client.calls.inference import InferenceCalls, InferenceRunCalls
-from greenwave.client.calls.probes import Probed
-from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.core.call import Call
+from greenwave.client.call import Call
 from greenwave.client.errors import InvalidInputError
+from greenwave.client.forecasts import DensityCalls, FlowCalls
+from greenwave.client.gateway import GatewayCalls, RunCalls
+from greenwave.client.inference import InferenceCalls, InferenceRunCalls
 from greenwave.client.inputs import MAX_BATCH_ROWS
+from greenwave.client.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.service import Probed
 
 
 class Blocking:

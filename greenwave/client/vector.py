@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from greenwave.client.blocking import Client
-from greenwave.client.calls.tensors import Array, Row
 from greenwave.client.errors import (
     InvalidInputError,
     InvalidRequestError,
@@ -15,6 +14,7 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
 )
 from greenwave.client.inputs import MAX_BATCH_ROWS, new_key
+from greenwave.client.tensors import Array, Row
 
 _Place = tuple[int, str]  # an environment and a junction
 

@@ -10,7 +10,7 @@ import pytest
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Client
-from greenwave.client.core.login import Login
+from greenwave.client.login import Login
 from lab.net.importing import import_network
 from lab.sim.observation import Observation
 from lab.sim.scenario import RouteFiles, Scenario

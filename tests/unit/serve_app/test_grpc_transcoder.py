@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 
 from deployments.inference.api import create_app
 from deployments.stateful.calls import ids_of
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from serve_app.errors import CommandError
 from serve_app.grpc_transcoder import Transcoder, serve

@@ -12,7 +12,7 @@ from deployments.inference.errors import InferenceError
 from deployments.inference.open_inference.messages import read_request, render_response
 from deployments.inference.open_inference.steps import Reader
 from deployments.inference.policy_model import ObservedRows
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import SHIPPED
 from tests.unit.greenwave.client.play import LOST, answer
 

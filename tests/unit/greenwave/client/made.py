@@ -16,14 +16,14 @@ from greenwave.client import (
     Sample,
     Shown,
 )
-from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
-from greenwave.client.calls.gateway import GatewayCalls, RunCalls
-from greenwave.client.calls.inference import InferenceCalls, InferenceRunCalls
-from greenwave.client.calls.probes import Probed
-from greenwave.client.calls.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.calls.tensors import HEADER_LENGTH
-from greenwave.client.core.call import Call
-from greenwave.client.core.login import Login
+from greenwave.client.call import Call
+from greenwave.client.forecasts import DensityCalls, FlowCalls
+from greenwave.client.gateway import GatewayCalls, RunCalls
+from greenwave.client.inference import InferenceCalls, InferenceRunCalls
+from greenwave.client.login import Login
+from greenwave.client.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.service import Probed
+from greenwave.client.tensors import HEADER_LENGTH
 from tests.documentation import ROOT
 
 DOCUMENTS = {

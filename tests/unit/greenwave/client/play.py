@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from greenwave.client.blocking import Exchange
-from greenwave.client.core.call import (
+from greenwave.client.call import (
     Call,
     Effect,
     Exclusive,
@@ -22,8 +22,8 @@ from greenwave.client.core.call import (
     Send,
     Steps,
 )
-from greenwave.client.core.engine import CallEngine
-from greenwave.client.core.login import Login
+from greenwave.client.engine import CallEngine
+from greenwave.client.login import Login
 from greenwave.client.settings import Retries, Timeouts
 
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ from greenwave.client import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
-from greenwave.client.core.call import Effect, NoReply, Reply
+from greenwave.client.call import Effect, NoReply, Reply
 from tests.unit.greenwave.client.play import (
     LOST,
     REFUSED,

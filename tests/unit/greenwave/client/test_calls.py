@@ -13,11 +13,11 @@ from greenwave.client import (
     Observed,
     UnavailableError,
 )
-from greenwave.client.calls.forecasts import DensityCalls, FlowCalls
-from greenwave.client.calls.gateway import GatewayCalls, RunCalls
-from greenwave.client.calls.inference import InferenceRunCalls
-from greenwave.client.calls.records import LoanCalls
-from greenwave.client.core.call import Call
+from greenwave.client.call import Call
+from greenwave.client.forecasts import DensityCalls, FlowCalls
+from greenwave.client.gateway import GatewayCalls, RunCalls
+from greenwave.client.inference import InferenceRunCalls
+from greenwave.client.records import LoanCalls
 from greenwave.client.results import FailedPrediction, Prediction
 from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSERVATION
 from tests.unit.greenwave.client.play import answer

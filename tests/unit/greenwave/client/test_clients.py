@@ -22,7 +22,7 @@ from greenwave.client import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.play import LOST, Awaited, answer, granted
 from tests.unit.greenwave.client.servers import Server, keep_silent
 

@@ -16,7 +16,7 @@ import pytest
 from greenwave.client import AsyncClient, Client
 from greenwave.client.aio import Connections as AwaitedConnections
 from greenwave.client.blocking import Connections as BlockingConnections
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.servers import (
     ANSWER,
     Misbehave,

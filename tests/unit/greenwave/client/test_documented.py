@@ -10,8 +10,8 @@ import pytest
 from greenwave.client import (
     InvalidRequestError,
 )
-from greenwave.client.calls.tensors import HEADER_LENGTH
-from greenwave.client.core.call import Effect, Reply, nothing
+from greenwave.client.call import Effect, Reply, nothing
+from greenwave.client.tensors import HEADER_LENGTH
 from tests.unit.greenwave.client.made import CALLS, DOCUMENTS, JUNCTION, NAMED, Made
 from tests.unit.greenwave.client.play import answer
 

@@ -22,7 +22,7 @@ from greenwave.client import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from tests.unit.greenwave.client.fake_inference import FakeInference
 from tests.unit.greenwave.client.play import REFUSED, Awaited, text

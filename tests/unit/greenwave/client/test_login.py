@@ -16,8 +16,8 @@ from greenwave.client import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from greenwave.client.calls.gateway import RunCalls
-from greenwave.client.core.login import Login, make_bearer, make_login
+from greenwave.client.gateway import RunCalls
+from greenwave.client.login import Login, make_bearer, make_login
 from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, granted, step, unavailable
 
 STEP, LOGIN = "/step", "/api/auth/login"

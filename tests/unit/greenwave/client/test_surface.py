@@ -45,7 +45,7 @@ def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:
     }
     listed = (
         "from greenwave.client import Client; import sys;"
-        "from greenwave.client.calls.inference import InferenceCalls;"
+        "from greenwave.client.inference import InferenceCalls;"
         "InferenceCalls('').infer([[0.5]], ['pier'], runs='run-1'); print(*sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 
 Handler = Callable[[Send], Reply | NoReply]
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from greenwave.client import Client
-from greenwave.client.core.call import Reply, Send
+from greenwave.client.call import Reply, Send
 from serve_app.demo.connect import credentials_of, prepare
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import Credentials

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from greenwave.client import Client
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from serve_app.demo.flow_forecasts import DAY_S, FlowForecasts
 from tests.unit.greenwave.client.play import REFUSED, answer

@@ -14,7 +14,7 @@ import pytest
 
 from deployments.gateway.schemas import FALLBACK_STATUS
 from greenwave.client import Client, GreenwaveError
-from greenwave.client.core.call import NoReply, Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.safety import Shown

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from greenwave.client.calls import tensors
-from greenwave.client.calls.probes import Probed, get
-from greenwave.client.calls.tensors import Array, Encoded, Rows
-from greenwave.client.core.call import Call, Effect, Reply, nothing
+from greenwave.client import tensors
+from greenwave.client.call import Call, Effect, Reply, nothing
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import (
     JSON,
@@ -34,6 +32,8 @@ from greenwave.client.results import (
     RunSteps,
     SnakeForm,
 )
+from greenwave.client.service import Probed, get
+from greenwave.client.tensors import Array, Encoded, Rows
 
 
 class Observed(NamedTuple):

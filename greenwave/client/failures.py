@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from greenwave.client.core.call import NoReply, Reply
+from greenwave.client.call import NoReply, Reply
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidRequestError,

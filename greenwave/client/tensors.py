@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from greenwave.client.core.call import Reply
+from greenwave.client.call import Reply
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import MAX_ROWS, checked_key, checked_run, json_bytes, text
 from greenwave.client.results import Predictions

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from greenwave.client.calls.probes import Probed, get
-from greenwave.client.core.call import Call, Effect
+from greenwave.client.call import Call, Effect
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import JSON, items, json_bytes, numbers, text
 from greenwave.client.results import (
@@ -20,6 +19,7 @@ from greenwave.client.results import (
     Form,
     Sample,
 )
+from greenwave.client.service import Probed, get
 
 AnyForm = TypeVar("AnyForm", bound=Form)
 

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from greenwave.client.core.call import (
+from greenwave.client.call import (
     Call,
     Effect,
     Exclusive,
@@ -18,8 +18,6 @@ from greenwave.client.core.call import (
     Send,
     Steps,
 )
-from greenwave.client.core.failures import Failure, failure_of
-from greenwave.client.core.login import Login
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -28,6 +26,8 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
+from greenwave.client.failures import Failure, failure_of
+from greenwave.client.login import Login
 from greenwave.client.settings import Retries, Timeouts
 
 _COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from greenwave.client.calls.probes import Probed, get
-from greenwave.client.core.call import Call, Effect, Reply, nothing
-from greenwave.client.core.failures import failure_of
+from greenwave.client.call import Call, Effect, Reply, nothing
 from greenwave.client.errors import InvalidInputError, InvalidRequestError
+from greenwave.client.failures import failure_of
 from greenwave.client.inputs import JSON, json_bytes, mobile_number
 from greenwave.client.results import Card, Customer, Loan, Record
+from greenwave.client.service import Probed, get
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from greenwave.client.core.call import Call, Effect, Reply
+from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import JSON, json_bytes, text
 from greenwave.client.results import Form

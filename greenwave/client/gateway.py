@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from greenwave.client.calls.probes import Probed, status_call
-from greenwave.client.core.call import Call, Effect, Reply, nothing
+from greenwave.client.call import Call, Effect, Reply, nothing
 from greenwave.client.inputs import (
     JSON,
     checked_key,
@@ -19,6 +18,7 @@ from greenwave.client.inputs import (
     text,
 )
 from greenwave.client.results import Decision, GatewayHealth, Shown
+from greenwave.client.service import Probed, status_call
 
 
 @dataclass(frozen=True, slots=True)

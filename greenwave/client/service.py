@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
-from greenwave.client.core.call import Call, Effect, Reply
-from greenwave.client.core.failures import failure_of
+from greenwave.client.call import Call, Effect, Reply
+from greenwave.client.failures import failure_of
 from greenwave.client.results import Form, Probe
 
 AnyForm = TypeVar("AnyForm", bound=Form)
