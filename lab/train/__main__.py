@@ -1,7 +1,8 @@
 """Train a policy for a network: ``python -m lab.train --network city.json ...``.
 
-It begins with greedy's rule and continues with MAPPO. Without --network it trains for the shipped
-network, whose hours it draws at all levels of traffic. The same command resumes a killed run.
+It begins with greedy's rule and continues with MAPPO. Without --network it makes the shipped
+policy, from hours of all levels of traffic; with --safety, that for behind the safety layer, which
+imitates a planner. The same command resumes a killed run.
 Evaluations have other seeds, 1 and onwards.
 """
 
@@ -11,10 +12,9 @@ import argparse
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import get_type_hints
 
 import torch
 from tqdm import tqdm
@@ -25,18 +25,33 @@ from lab.sim.options import add_renamed, add_scenario, refuse_city_options, scen
 from lab.sim.scenario import InvalidScenarioError
 from lab.train.checkpoint import InvalidCheckpointError, write_atomically
 from lab.train.greedy import fits, make_greedy
-from lab.train.imitation.dagger import Imitation, imitate
-from lab.train.mappo.config import Config
-from lab.train.mappo.networks import initialise, mean_weights
-from lab.train.mappo.run import train
-from lab.train.mappo.traffic import DrawnHours, Mix, OneScenario, Traffic
-from lab.train.policy_network import RecurrentPolicy, read_state_dict
+from lab.train.imitation import imitate
+from lab.train.mappo import Config
+from lab.train.policy_network import (
+    RecurrentPolicy,
+    initialise,
+    mean_weights,
+    read_state_dict,
+)
+from lab.train.run import train
+from lab.train.traffic import DrawnHours, OneScenario, Traffic
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from models.policy.form import InvalidPolicyFileError, PolicyForm
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError, PolicyForm
 
-Fields = TypeVar("Fields", Config, Imitation, Mix)
+# Settings of the shipped policies, and rounds of imitation.
+POLICY = Config(
+    iterations=60,
+    episodes=24,
+    repeats=4,
+    critic_iterations=2,
+    gamma=0.995,
+    actor_rate=1.2e-3,
+    average_decay=0.9,
+    validate_every=10,
+)
+SAFE_POLICY, SAFE_ROUNDS = Config(iterations=0), 6
 
 RULES = "greedy", "clearing"
 LEFT = """{output}/best.th      the policy: {delay:.1f} s of mean delay on validation seeds
@@ -64,21 +79,28 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the run")
     parser.add_argument(
         "--start",
-        default="greedy",
         help="of a run that has not begun: greedy; clearing, which is greedy that clears short"
         " lanes between signals first; or a policy's file, such as best.th of another run; or"
         " several, separated by commas: then the mean of their weights (default: greedy)",
     )
+    parser.add_argument(
+        "--imitation-rounds",
+        type=int,
+        help="of 8 simulated hours, in which a planner that sees all is imitated before MAPPO"
+        " begins (default 0)",
+    )
     parser.add_argument("--validation-seeds", type=int, help="of a validation (default 6, or 2)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
-    _add_fields(parser.add_argument_group("learning"), Config, but=("repeats",))
-    parser.add_argument("--repeats", type=int, help="episodes with the same seed (default: all)")
-    _add_fields(parser.add_argument_group("imitation of a planner that sees all"), Imitation)
-    _add_fields(parser.add_argument_group("hours of the shipped network"), Mix)
+    hints = get_type_hints(Config, include_extras=True)
+    for field in fields(Config):
+        for text in getattr(hints[field.name], "__metadata__", ()):
+            default = f" (default {field.default})"
+            name = f"--{field.name.replace('_', '-')}"
+            parser.add_argument(name, type=type(field.default), help=text + default)
     for old, new in (("--folder", "--output"), ("--warm-start", "--start")):
         add_renamed(parser, old, new)
     options = parser.parse_args()
-    if options.seed < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
+    if (options.seed or 0) < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
         parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
     if options.network is None:
         refuse_city_options(parser, options, but=("counts", "cyclic"))
@@ -99,33 +121,13 @@ def main() -> None:
         sys.exit(130)
 
 
-def _add_fields(group: Any, kind: type[Config | Imitation | Mix], but: Iterable[str] = ()) -> None:
-    """Add an option for each field of a dataclass, with its annotation as help."""
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        if field.name not in but:
-            text = f"{hints[field.name].__metadata__[0]} (default {field.default})"
-            group.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                type=type(field.default),
-                default=field.default,
-                help=text.replace("%", "%%"),
-            )
-
-
-def _read(kind: type[Fields], options: argparse.Namespace) -> Fields:
-    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
-
-
 def run(options: argparse.Namespace) -> None:
     """Do what the output folder lacks."""
     torch.set_num_threads(1)
     output: Path = options.output
     start = output / "start.th"
-    if options.repeats is None:
-        options.repeats = options.episodes
-    config, imitation = _read(Config, options), _read(Imitation, options)
-    if not config.iterations and not imitation.imitation_rounds:
+    config, rounds, rule = settings_of(options)
+    if not config.iterations and not rounds:
         raise ValueError("iterations 0 is less than 1")
     traffic, network = traffic_of(options)
     if start.exists():
@@ -134,16 +136,35 @@ def run(options: argparse.Namespace) -> None:
         if isinstance(traffic, OneScenario):
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
-        first = output / "first.th" if imitation.imitation_rounds else start
-        write_start(network, options.seed, first, options.start)
+        first = output / "first.th" if rounds else start
+        write_start(network, config.seed, first, rule)
         if first != start:
-            imitate(imitation, config, traffic, first, start, options.workers)
+            imitate(rounds, config.seed, traffic, first, start, options.workers)
     delay_s = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s))
     if isinstance(traffic, OneScenario):
         path, scenario = options.network.resolve(), traffic.scenario
         counts, times = scenario.counts, scenario.times
         tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts, times=times))
+
+
+def settings_of(options: argparse.Namespace) -> tuple[Config, int, str]:
+    """Return MAPPO's settings, the rounds of imitation, and the start."""
+    config, rounds, rule = Config(), 0, "greedy"
+    if options.network is None and options.safety:
+        config, rounds, rule = SAFE_POLICY, SAFE_ROUNDS, str(SHIPPED_POLICY)
+    elif options.network is None:
+        config = POLICY
+    given = {
+        each.name: getattr(options, each.name)
+        for each in fields(Config)
+        if getattr(options, each.name, None) is not None
+    }
+    if options.network is not None:
+        given.setdefault("repeats", given.get("episodes", config.episodes))
+    if options.imitation_rounds is not None:
+        rounds = options.imitation_rounds
+    return replace(config, **given), rounds, options.start or rule
 
 
 def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
@@ -153,9 +174,8 @@ def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
         if scenario.guarded:
             layers_of(scenario)
         return OneScenario(scenario, options.validation_seeds or 6), scenario.network
-    mix = _read(Mix, options)
-    n_validation, rules = options.validation_seeds or 2, (options.safety, options.cyclic)
-    hours = DrawnHours(mix, n_validation, *rules, options.counts)
+    rules = options.safety, options.cyclic, options.counts
+    hours = DrawnHours(options.validation_seeds or 2, *rules)
     return hours, hours.example.network
 
 

@@ -1,49 +1,53 @@
-"""The signals of a scenario as the trainer sees them: rewards, and the state for the critic."""
+"""The signals of a scenario as the trainer sees them: rewards, and the state for the critic.
+
+Rewards are the time that vehicles lose, on the way to the signal that they come to next.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from typing import Literal
+from functools import lru_cache
+from pathlib import Path
 
+import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.sim.environment import Environment, Observations
+from lab.net.net import SumoNet, load_net
+from lab.sim.environment import BUS, Environment, Observations
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import Scenario
-from lab.train.delays import Delays, agents_of_edges
+from models.networks.form import NetworkFile
 from models.networks.network import network_of
 
 PENDING_SCALE = 20.0  # vehicles that wait to enter, in the state
 
 Floats = NDArray[np.float32]
-Reward = Literal["time_loss", "waiting_change"]
 
 
 class Signals:
     """An episode is the scenario from its begin to its end.
 
+    A junction's reward is minus the vehicles delayed, each by the share of its speed that it lacks,
+    on all edges from where the junction is the next.
+
     Args:
-        reward: ``time_loss``: minus the vehicles delayed, each by the share of its speed that it
-            lacks, on all edges from where the junction is the next; ``waiting_change``: minus the
-            change of the time that the vehicles on its incoming lanes have been standing.
         team_share: weight of the other junctions' rewards in each junction's own.
         pedestrian_weight: of the pedestrians who wait at a junction's crossings, as
             :meth:`Environment.pedestrian_calls` counts them, beside its delayed vehicles.
-        standing_weight: with ``time_loss``, further seconds that each second of standing counts as.
+        standing_weight: further seconds that each second of standing counts as.
     """
 
     def __init__(
         self,
         scenario: Scenario,
-        reward: Reward,
         team_share: float,
         pedestrian_weight: float = 1.0,
         standing_weight: float = 0.0,
     ) -> None:
         self.scenario = scenario
         self.network = network_of(scenario.network)
-        self._reward = reward
         self._team_share = team_share
         self._pedestrian_weight = pedestrian_weight
         self._standing_weight = standing_weight
@@ -56,7 +60,6 @@ class Signals:
         weights = self.scenario.bus_weight, self._standing_weight
         self._delays = Delays(edges, self.network.n_agents, *weights)
         self._pending = np.zeros(self.network.n_agents)
-        self._waiting = np.zeros(self.network.n_agents)
         return self._observations
 
     @property
@@ -74,9 +77,6 @@ class Signals:
         self._observations = self._environment.step(actions)
         seconds = self._environment.time_s - before_s
         lost, self._pending = self._delays.look(seconds)
-        if self._reward == "waiting_change":
-            waiting = np.array([self._waiting_on(each) for each in range(self.network.n_agents)])
-            lost, self._waiting = waiting - self._waiting, waiting
         own = -lost / seconds - self._pedestrian_weight * self._calls()
         return self._observations, own + self._team_share * (own.sum() - own)
 
@@ -120,13 +120,98 @@ class Signals:
             [sum(calls.get(name, 0.0) for name in each.crossings) for each in self._junctions]
         )
 
-    def _waiting_on(self, agent: int) -> float:
-        lanes = self._junctions[agent].lanes
-        return sum(lane.count(self._environment.waiting_s) for lane in lanes)
-
 
 def state_dim(scenario: Scenario) -> int:
     """Return the size of :meth:`Signals.state`."""
     junctions = network_of(scenario.network).junctions.values()
     known = len(scenario.demand.expected(scenario.begin_s))
     return sum(each.obs_size + each.n_lanes + 1 for each in junctions) + 1 + known
+
+
+@lru_cache(maxsize=4)
+def agents_of_edges(path: Path, network: NetworkFile) -> dict[str, int]:
+    """Return by edge the index of the agent that its vehicles come to next.
+
+    Where they come to none any more, it is the one that they come from.
+    """
+    net = load_net(path)
+    incoming = [(lane.id, each.agent_index) for each in network.junctions for lane in each.lanes]
+    found: dict[str, int] = {}
+    for ways in (net.behind, net.ahead):
+        _spread(net, incoming, ways, found)
+    return found
+
+
+def _spread(
+    net: SumoNet,
+    start: list[tuple[str, int]],
+    ways: Mapping[str, set[str]],
+    found: dict[str, int],
+) -> None:
+    """Give every edge that is reached the agent that reaches it first."""
+    reached, seen = deque(start), {lane for lane, _ in start}
+    while reached:
+        lane, agent = reached.popleft()
+        found.setdefault(net.lanes[lane].edge, agent)
+        for following in sorted(ways.get(lane, ())):
+            if following in net.lanes and following not in seen:
+                seen.add(following)
+                reached.append((following, agent))
+
+
+class Delays:
+    """Counts the vehicle-seconds that each agent's vehicles lose in a running simulation.
+
+    Over an episode they add up to the delay that is judged, but for each vehicle's last seconds.
+    Who waits to enter loses all the time.
+
+    Args:
+        bus_weight: vehicles that a bus on its way counts as.
+        standing_weight: further seconds that each second of standing counts as.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, int],
+        n_agents: int,
+        bus_weight: float = 1.0,
+        standing_weight: float = 0.0,
+    ) -> None:
+        self._agents = agents
+        self._n_agents = n_agents
+        self._bus_weight = bus_weight
+        self._standing_weight = standing_weight
+        self._known: dict[str, tuple[int | None, float]] = {}
+
+    def look(self, seconds: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (n_agents,) seconds lost since the last look, and vehicles that wait to enter.
+
+        Args:
+            seconds: since the last look.
+        """
+        lost, pending = np.zeros(self._n_agents), np.zeros(self._n_agents)
+        known: dict[str, tuple[int | None, float]] = {}
+        for vehicle in libsumo.vehicle.getIDList():
+            before, lost_s = self._known.get(vehicle, (None, 0.0))
+            agent = self._agents.get(libsumo.vehicle.getRoadID(vehicle), before)
+            total_s = self._lost_s(vehicle)
+            known[vehicle] = agent, total_s
+            to = agent if before is None else before
+            if to is not None:
+                lost[to] += self._weight(vehicle) * (total_s - lost_s)
+        for vehicle in libsumo.simulation.getPendingVehicles():
+            agent = self._agents.get(libsumo.vehicle.getRoute(vehicle)[0])
+            if agent is not None:
+                pending[agent] += 1
+        self._known = known
+        return lost + seconds * pending, pending
+
+    def _lost_s(self, vehicle: str) -> float:
+        lost_s = float(libsumo.vehicle.getTimeLoss(vehicle))
+        if self._standing_weight:
+            lost_s += self._standing_weight * libsumo.vehicle.getAccumulatedWaitingTime(vehicle)
+        return lost_s
+
+    def _weight(self, vehicle: str) -> float:
+        is_bus = self._bus_weight != 1 and libsumo.vehicle.getVehicleClass(vehicle) == BUS
+        return self._bus_weight if is_bus else 1.0

@@ -72,7 +72,7 @@ def test_greedy_serves_buses_first(scenario):
 
 
 def test_rewards_add_up_to_the_weighted_delay(scenario):
-    signals = Signals(replace(scenario, bus_weight=WEIGHT), "time_loss", team_share=0.0)
+    signals = Signals(replace(scenario, bus_weight=WEIGHT), team_share=0.0)
     signals.reset(1)
     total_s = 0.0
     while not signals.is_over:

@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from gymnasium.wrappers import TimeLimit
+from lab.train.mappo.traffic import TRAINING_SEED
 
 from examples.epymarl import gymma
 from lab.sim.environment import Environment
 from lab.sim.scenario import InvalidScenarioError, Scenario
-from lab.train.mappo.traffic import TRAINING_SEED
 from lab.train.signals import Signals
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.network import network_of

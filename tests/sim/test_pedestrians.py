@@ -66,7 +66,7 @@ def test_who_waits_costs_reward_by_the_weight(tmp_path):
     scenario = walked_scenario(tmp_path, pedestrian_calls=False)
     rewards = {}
     for weight in (0.0, 1.0, 2.0):
-        signals = Signals(scenario, "time_loss", 0.0, weight)
+        signals = Signals(scenario, 0.0, weight)
         signals.reset(1)
         assert signals.state().shape == (state_dim(scenario),)
         rewards[weight] = np.array([signals.step({"A0": 1})[1][0] for _ in range(20)])

@@ -8,8 +8,7 @@ import torch
 
 from lab.sim.observation import encode_observation
 from lab.train.greedy import make_greedy
-from lab.train.mappo.networks import initialise
-from lab.train.policy_network import RecurrentPolicy
+from lab.train.policy_network import RecurrentPolicy, initialise
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.policy.form import HIDDEN_DIM, PolicyForm

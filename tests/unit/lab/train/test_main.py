@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.train import __main__ as training
+from lab.train.mappo import Config
+from models.policy.form import SHIPPED_POLICY
 
 
 @pytest.mark.parametrize(
@@ -23,10 +26,24 @@ def test_options_of_a_city_are_refused_without_its_network(options, monkeypatch,
     assert f"{options[0]} belongs to a city: add its --network" in capsys.readouterr().err
 
 
-def test_the_shipped_network_is_trained_with_counts_and_in_cyclic_order(monkeypatch, tmp_path):
+def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Config, int, str]:
     begun: list[argparse.Namespace] = []
-    rules = ["--counts", "all", "--cyclic", "--safety"]
-    monkeypatch.setattr(sys, "argv", ["training", *rules, "--output", str(tmp_path / "run")])
+    monkeypatch.setattr(sys, "argv", ["training", *options, "--output", "run"])
     monkeypatch.setattr(training, "run", begun.append)
     training.main()
-    assert (begun[0].counts, begun[0].cyclic) == ("all", True)
+    return training.settings_of(begun[0])
+
+
+def test_without_a_network_the_shipped_policies_are_made(monkeypatch):
+    assert settings_of(monkeypatch) == (training.POLICY, 0, "greedy")
+    safe = settings_of(monkeypatch, "--safety", "--counts", "all", "--cyclic")
+    assert safe == (Config(iterations=0), 6, str(SHIPPED_POLICY))
+    changed, rounds, start = settings_of(monkeypatch, "--iterations", "5", "--start", "a.th")
+    assert (changed, rounds, start) == (replace(training.POLICY, iterations=5), 0, "a.th")
+
+
+def test_in_a_city_all_episodes_repeat_one_traffic(monkeypatch):
+    city = "--network", "city.json"
+    assert settings_of(monkeypatch, *city) == (Config(), 0, "greedy")
+    settings, rounds, _ = settings_of(monkeypatch, *city, "--safety", "--episodes", "6")
+    assert (settings, rounds) == (Config(episodes=6, repeats=6), 0)

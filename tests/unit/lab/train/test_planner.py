@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from lab.train.imitation import planner
-from lab.train.imitation.planner import (
+from lab.train import planner
+from lab.train.planner import (
     HORIZON_S,
     OVERRIDDEN_COST,
     _JunctionPlanner,

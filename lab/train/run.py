@@ -1,22 +1,40 @@
-"""A whole run in its folder: rollouts, learning, validation, checkpoints."""
+"""A whole run of MAPPO in its folder: episodes, learning, validation, checkpoints.
+
+The folder has ``checkpoint.pt`` after every iteration, ``log.csv``, and ``best.th``, the weights
+that did best on validation. The same command continues where a run was killed. The same
+configuration gives the same curve, whatever the number of workers. Worker processes drive the
+episodes, as SUMO keeps one simulation in each.
+"""
 
 from __future__ import annotations
 
 import csv
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from lab.sim import controllers
+from lab.sim.metrics import Metrics
+from lab.sim.processes import make_pool
 from lab.train.checkpoint import write_atomically
-from lab.train.mappo.config import Config
-from lab.train.mappo.networks import as_arrays
-from lab.train.mappo.rollout import Episode, RolloutWorkers
-from lab.train.mappo.traffic import Traffic
-from lab.train.mappo.trainer import Trainer
+from lab.train.mappo import Config, Episode, Trainer
+from lab.train.policy_network import (
+    Weights,
+    as_arrays,
+    avail_actions_of,
+    make_policy,
+    mask_logits,
+)
+from lab.train.signals import Signals
+from lab.train.traffic import Task, Traffic
+from models.policy.form import HIDDEN_DIM
+from models.policy.inputs import InputLayout
+from models.policy.step import PolicyStep
 from models.policy.training_record import TrainingRecord, write_record
 
 COLUMNS = (
@@ -69,7 +87,7 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
     for name in ("best.th", "last.th"):
         write_record(folder / name, record)
     log = Log(folder / "log.csv", trainer.iteration)
-    pool = RolloutWorkers(workers, traffic, config)
+    pool = make_pool(workers)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
     try:
         while trainer.iteration < config.iterations:
@@ -77,7 +95,7 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             row: dict[str, float] = {"iteration": trainer.iteration}
             if trainer.iteration % config.validate_every == 0:
                 row["validation"] = validate(trainer, pool, folder)
-            episodes = pool.drive(trainer.weights(), trainer.tasks())
+            episodes = drive(pool, traffic, config, trainer.weights(), trainer.tasks())
             batch, measured = trainer.prepare(episodes)
             row |= measured | mean_times(episodes) | trainer.learn(batch)
             row["wall_s"] = time.monotonic() - started
@@ -92,21 +110,22 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
         log.write({"iteration": trainer.iteration, "validation": score})
     finally:
         progress.close()
-        pool.close()
+        pool.shutdown(cancel_futures=True)
     return trainer.best_score
 
 
-def validate(trainer: Trainer, pool: RolloutWorkers, folder: Path) -> float:
+def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
     """Return the geometric mean of the averaged policy's delay in s on validation.
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
-    weights = trainer.average_weights()
-    tasks = trainer.traffic.validation()
+    weights, traffic = trainer.average_weights(), trainer.traffic
+    tasks = traffic.validation()
+    running = [pool.submit(judge_policy, traffic, as_arrays(weights), task) for task in tasks]
     weight = trainer.config.pedestrian_weight
     losses = [
-        metrics.delay_s(weight, task.scenario.bus_weight)
-        for task, metrics in zip(tasks, pool.test(as_arrays(weights), tasks), strict=True)
+        each.result().delay_s(weight, task.scenario.bus_weight)
+        for task, each in zip(tasks, running, strict=True)
     ]
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
@@ -121,3 +140,63 @@ def mean_times(episodes: Sequence[Episode]) -> dict[str, float]:
         name: float(np.mean([getattr(episode.metrics, name) for episode in episodes]))
         for name in ("waiting_s", "time_loss_s")
     }
+
+
+def drive(
+    pool: Executor, traffic: Traffic, config: Config, weights: Weights, tasks: Sequence[Task]
+) -> list[Episode]:
+    """Return the episodes in the order of their tasks, whichever process drives them."""
+    heavy_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].effort)
+    running = {
+        number: pool.submit(drive_episode, traffic, config, weights, tasks[number])
+        for number in heavy_first
+    }
+    return [running[number].result() for number in range(len(tasks))]
+
+
+@torch.inference_mode()
+def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task) -> Episode:
+    """Drive one episode in this process with actions sampled from the policy."""
+    policy = make_policy(weights, traffic.network)
+    rng = np.random.default_rng((task.seed, task.repeat))
+    network = traffic.network
+    junctions = network.junctions
+    layout, avail_actions = InputLayout(network), avail_actions_of(network)
+    shares = config.team_share, config.pedestrian_weight, config.standing_weight
+    signals = Signals(task.scenario, *shares)
+    inputs, states, actions, free, rewards = [], [], [], [], []
+    try:
+        observations = signals.reset(task.seed)
+        hidden = torch.zeros(len(junctions), HIDDEN_DIM)
+        while not signals.is_over:
+            inputs.append(layout.encode_all(observations))
+            states.append(signals.state())
+            choices = signals.choices
+            free.append([choices[each] for each in junctions])
+            logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
+            gumbel = rng.gumbel(size=logits.shape)
+            chosen = (mask_logits(logits, avail_actions).numpy() + gumbel).argmax(axis=1)
+            actions.append(chosen)
+            requested = dict(zip(junctions, map(int, chosen), strict=True))
+            observations, reward = signals.step(requested)
+            rewards.append(reward)
+        states.append(signals.state())
+        metrics = signals.metrics()
+    finally:
+        signals.close()
+    return Episode(
+        inputs=np.array(inputs),
+        states=np.array(states),
+        actions=np.array(actions),
+        free=np.array(free),
+        rewards=np.array(rewards, np.float32),
+        metrics=metrics,
+    )
+
+
+def judge_policy(traffic: Traffic, weights: Weights, task: Task) -> Metrics:
+    """Drive a task with the policy's most probable actions, as it is served."""
+    step = PolicyStep(weights, traffic.network)
+    return controllers.run(
+        task.scenario, task.seed, lambda _: controllers.PolicyController(step, traffic.network)
+    )

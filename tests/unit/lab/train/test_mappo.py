@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +15,10 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.checkpoint import InvalidCheckpointError, write_atomically
-from lab.train.mappo.config import Config
-from lab.train.mappo.networks import avail_actions_of, pick, unroll
-from lab.train.mappo.ppo import Batch
-from lab.train.mappo.rollout import Episode
-from lab.train.mappo.traffic import DrawnHours, Mix, OneScenario
-from lab.train.mappo.trainer import Trainer
-from lab.train.policy_network import read_state_dict
+from lab.train.mappo import Batch, Config, Episode, Trainer, pick
+from lab.train.policy_network import avail_actions_of, read_state_dict, unroll
 from lab.train.signals import state_dim
+from lab.train.traffic import DrawnHours, OneScenario
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
@@ -161,18 +158,6 @@ def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
     assert logits.abs().max() < 0.1
 
 
-def test_softened_start_tries_more_and_prefers_the_same(batch: Batch, tmp_path: Path) -> None:
-    policy = trainer_of(CONFIG).actor
-    torch.nn.init.normal_(policy.fc2.bias)
-    start = tmp_path / "start.th"
-    write_atomically(policy.state_dict(), start)
-    sharp = trainer_of(CONFIG, start).actor
-    soft = trainer_of(replace(CONFIG, temperature=2), start).actor
-    seen, hidden = batch.inputs[0].flatten(0, 1), batch.hidden.flatten(0, 1)
-    with torch.no_grad():
-        torch.testing.assert_close(2 * soft(seen, hidden)[0], sharp(seen, hidden)[0])
-
-
 def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
     trainer = trainer_of(replace(CONFIG, average_decay=0.75))
     for value in (0.0, 4.0):
@@ -202,13 +187,13 @@ def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
         trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
-    other = Trainer(CONFIG, DrawnHours(Mix(breakdowns=0.5)))
-    with pytest.raises(InvalidCheckpointError, match=r"made with breakdowns 0.2, not 0.5"):
+    other = Trainer(CONFIG, DrawnHours(duration_s=600))
+    with pytest.raises(InvalidCheckpointError, match=r"made with duration_s 3600, not 600"):
         other.resume(tmp_path / "checkpoint.pt")
 
 
 def test_an_episode_that_is_shorter_than_a_chunk_is_refused() -> None:
-    hours = DrawnHours(Mix(duration_s=4 * 5))
+    hours = DrawnHours(duration_s=4 * 5)
     Trainer(CONFIG, hours)
     with pytest.raises(ValueError, match="An episode has 4 decisions, fewer than the chunk of 5"):
         Trainer(replace(CONFIG, chunk=5), hours)
@@ -231,24 +216,28 @@ def test_a_checkpoint_of_a_city_under_other_rules_is_refused(
         Trainer(CONFIG, other).resume(tmp_path / "checkpoint.pt")
 
 
-def test_a_checkpoint_with_a_setting_that_the_run_lacks_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
     state = trainer_of(CONFIG).state_dict()
-    state["config"]["bus_weight"] = 5.0
-    write_atomically(state, tmp_path / "checkpoint.pt")
-    with pytest.raises(InvalidCheckpointError, match=r"made with bus_weight 5\.0, not None"):
-        trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")
+    state["settings"]["temperature"] = 1.0
+    for other in (state, {"config": {}, "iteration": 7}):
+        write_atomically(other, tmp_path / "checkpoint.pt")
+        with pytest.raises(InvalidCheckpointError, match="another version of Greenwave made it"):
+            trainer_of(CONFIG).resume(tmp_path / "checkpoint.pt")
 
 
-def test_a_checkpoint_of_an_older_version_that_lacks_settings_is_continued(
-    tmp_path: Path, city: OneScenario
-) -> None:
-    state = Trainer(CONFIG, city).state_dict()
-    for name in ("decision_s", "files", "n_validation"):
-        del state["config"][name]
-    write_atomically(state | {"iteration": 7}, tmp_path / "checkpoint.pt")
-    trainer = Trainer(CONFIG, city)
-    trainer.resume(tmp_path / "checkpoint.pt")
-    assert trainer.iteration == 7
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"iterations": -1}, "iterations -1 is negative"),
+        ({"validate_every": 0}, "validate_every 0 is less than 1"),
+        ({"episodes": 0, "repeats": 0}, "episodes 0 is less than 1"),
+        ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
+        ({"standing_weight": float("inf")}, "standing_weight inf is not 0 or more"),
+    ],
+)
+def test_an_impossible_configuration_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Config(**changes)
 
 
 def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,26 +22,26 @@ from tqdm import tqdm
 
 from lab.sim.environment import Environment
 from lab.sim.processes import make_pool
-from lab.train.checkpoint import (
-    InvalidCheckpointError,
-    read_checkpoint,
-    write_atomically,
-)
-from lab.train.imitation.planner import Planner
-from lab.train.mappo.config import Config
-from lab.train.mappo.networks import (
+from lab.train.checkpoint import read_checkpoint, write_atomically
+from lab.train.planner import Planner
+from lab.train.policy_network import (
+    RecurrentPolicy,
     Weights,
     as_arrays,
     avail_actions_of,
     make_policy,
+    mask_logits,
+    read_state_dict,
     unroll,
 )
-from lab.train.mappo.traffic import Task, Traffic
-from lab.train.policy_network import RecurrentPolicy, mask_logits, read_state_dict
+from lab.train.traffic import Task, Traffic
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm
 from models.policy.inputs import InputLayout
 
+EPISODES, EPOCHS = 8, 2  # simulations per round, and passes over all episodes so far
+FINAL_EPOCHS = 12  # passes after the last round, in which the step size falls to zero
+RATE = 1e-3  # Adam's step size
 PLANNER_SHARE, SHARE_DECAY = 0.5, 0.7  # of the decisions that it makes in the first round
 TEMPERATURE = 2.0  # of the planner's costs: an action that costs as much more is e times rarer
 FORCED_WEIGHT = 0.1  # of decisions in which signal times leave no choice
@@ -50,19 +50,6 @@ BATCH = 8  # episodes
 MAX_GRADIENT = 1.0
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Imitation:
-    """How the planner is imitated, before MAPPO begins."""
-
-    imitation_rounds: Annotated[int, "of driving and learning; 0 for no imitation"] = 0
-    imitation_episodes: Annotated[int, "simulations per round"] = 10
-    imitation_epochs: Annotated[int, "passes over all episodes so far, per round"] = 2
-    imitation_final_epochs: Annotated[
-        int, "passes after the last round, in which the step size falls to zero"
-    ] = 12
-    imitation_rate: Annotated[float, "Adam's step size"] = 1e-3
 
 
 @dataclass(frozen=True)
@@ -81,28 +68,22 @@ class Demonstration:
 
 
 def imitate(
-    imitation: Imitation, config: Config, traffic: Traffic, start: Path, result: Path, workers: int
+    rounds: int, seed: int, traffic: Traffic, start: Path, result: Path, workers: int
 ) -> None:
     """Make the rounds that were not made yet, then the final epochs, and write the result.
 
     Rounds are kept in ``imitation.pt`` beside it, and not repeated.
 
-    Args:
-        config: its seed counts.
-
     Raises:
         InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
     """
     torch.set_num_threads(1)
-    config = replace(config, episodes=imitation.imitation_episodes, repeats=1)
-    student = Student(traffic.network, start, imitation.imitation_rate)
-    settings = asdict(imitation) | traffic.settings | {"seed": config.seed}
-    for name in ("imitation_rounds", "imitation_final_epochs"):
-        settings.pop(name)
+    student = Student(traffic.network, start)
+    settings = traffic.settings | {"seed": seed}
     kept = result.with_name("imitation.pt")
     if kept.exists():
         student.resume(kept, settings)
-    first, rounds = student.round, imitation.imitation_rounds
+    first = student.round
     pool = make_pool(workers)
     try:
         for number in tqdm(range(first, rounds), initial=first, total=rounds, unit="round"):
@@ -110,17 +91,17 @@ def imitate(
             weights = student.weights()
             running = [
                 pool.submit(demonstrate, traffic.network, weights, task, share)
-                for task in traffic.tasks(config, number)
+                for task in traffic.tasks(seed, number, EPISODES)
             ]
             student.episodes += [each.result() for each in running]
-            rng = np.random.default_rng((config.seed, 4, number))
-            loss = [student.learn(rng) for _ in range(imitation.imitation_epochs)][-1]
+            rng = np.random.default_rng((seed, 4, number))
+            loss = [student.learn(rng) for _ in range(EPOCHS)][-1]
             student.round = number + 1
             write_atomically(student.state_dict(settings), kept)
             tqdm.write(f"{len(student.episodes)} episodes, cross-entropy {loss:.4f}")
     finally:
         pool.shutdown(cancel_futures=True)
-    student.finish(imitation.imitation_final_epochs, np.random.default_rng((config.seed, 5)))
+    student.finish(FINAL_EPOCHS, np.random.default_rng((seed, 5)))
     write_atomically(OrderedDict(student.policy.state_dict()), result)
 
 
@@ -162,15 +143,14 @@ class Student:
 
     Args:
         start: its first weights.
-        rate: Adam's step size.
     """
 
-    def __init__(self, network: Network, start: Path, rate: float) -> None:
+    def __init__(self, network: Network, start: Path) -> None:
         self.round = 0
         self.episodes: list[Demonstration] = []
         self.policy = RecurrentPolicy(PolicyForm.of(network))
         self.policy.load_state_dict(read_state_dict(start, network))
-        self._optimizer = torch.optim.Adam(self.policy.parameters(), rate)
+        self._optimizer = torch.optim.Adam(self.policy.parameters(), RATE)
         self._avail_actions = avail_actions_of(network)
 
     def weights(self) -> Weights:
@@ -194,10 +174,7 @@ class Student:
         Raises:
             InvalidCheckpointError: it is damaged, or has other settings.
         """
-        example = {"round": 0, "settings": {}, "policy": {}, "optimizer": {}, "episodes": []}
-        loaded = read_checkpoint(path, example)
-        if loaded["settings"] != settings:
-            raise InvalidCheckpointError(f"{path} has other settings; name another folder")
+        loaded = read_checkpoint(path, ("round", "policy", "optimizer", "episodes"), settings)
         self.round = loaded["round"]
         self.policy.load_state_dict(loaded["policy"])
         self._optimizer.load_state_dict(loaded["optimizer"])

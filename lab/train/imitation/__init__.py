@@ -1,1 +1,0 @@
-"""Imitation: a policy learns what a planner decides that sees every vehicle."""

@@ -1,0 +1,461 @@
+"""MAPPO: the trainer of all policies.
+
+Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", 2022: one actor
+shared by all agents, a central critic that sees the whole network and serves training only, value
+normalisation, and PPO's clipped objective (Schulman et al., 2017) with advantages by GAE (Schulman
+et al., 2016). The actor's GRU learns through chunks of time that begin with stored hidden states.
+Each traffic is driven several times, and its repeats are each other's baseline.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from lab.sim.metrics import Metrics
+from lab.train.checkpoint import InvalidCheckpointError, read_checkpoint
+from lab.train.policy_network import (
+    RecurrentPolicy,
+    Weights,
+    as_arrays,
+    avail_actions_of,
+    initialise,
+    read_state_dict,
+    unroll,
+)
+from lab.train.signals import state_dim
+from lab.train.traffic import Task, Traffic
+from models.policy.form import HIDDEN_DIM, PolicyForm
+
+PARTS = "actor", "average", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that the curve depends on, beside the traffic and the start.
+
+    The annotated ones are options of the command line. The defaults are for one scenario with some
+    minutes to spare.
+    """
+
+    seed: Annotated[
+        int, "draws initial weights, scenarios, actions and the order of minibatches"
+    ] = 0
+    iterations: Annotated[
+        int, "rollouts, each followed by some epochs of learning; the learning rate falls over them"
+    ] = 24
+    episodes: Annotated[int, "simulations per iteration"] = 8
+    repeats: Annotated[int, "of them with the same traffic, each other's baseline"] = 8
+    team_share: Annotated[
+        float, "weight of the other junctions' rewards; 1 would be one reward for the team"
+    ] = 0.4
+    pedestrian_weight: Annotated[
+        float,
+        "delayed vehicles that a waiting pedestrian counts as; and as many more per ten seconds of "
+        "waiting",
+    ] = 1.0
+    standing_weight: Annotated[
+        float, "further seconds that each second of standing counts as, for less waiting"
+    ] = 0.0
+    gamma: Annotated[
+        float,
+        "discount per decision; of the shipped policy 0.995: with 3 minutes of foresight it wasted "
+        "green that heavy traffic then lacks",
+    ] = 0.97
+    actor_rate: Annotated[float, "Adam's step size for the actor at its highest"] = 5e-4
+    validate_every: Annotated[
+        int, "iterations between runs of the greedy policy on the validation's episodes"
+    ] = 4
+
+    # the first iterations, in which a critic that knows nothing must not mislead a good actor
+    critic_iterations: int = 1
+    gae_lambda: float = 0.95  # between the critic's estimate (0) and what really came (1)
+    chunk: int = 24  # decisions per truncated back-propagation; longer than most cycles
+    epochs: int = 5  # passes of the actor over each rollout
+    critic_epochs: int = 15  # its errors are the noise that the actor learns from
+    minibatches: int = 4  # steps of the optimiser per epoch
+    clip: float = 0.2  # how far a probability's ratio may move before its gradient is cut
+    target_kl: float = 0.02  # how far the policy moves before an iteration's epochs are dropped
+    entropy_bonus: float = 0.002  # keeps alternatives alive
+    warmup_iterations: int = 5  # Adam's first steps are as long with noise as with a gradient
+    # divides the actor's step size after an iteration that moved the policy twice as far as
+    # target_kl; after one that moved it half as far, multiplies it again (Rudin et al., 2022)
+    rate_factor: float = 1.5
+    critic_rate: float = 1e-3  # Adam's initial step size for the critic
+    max_gradient: float = 0.5  # gradients are scaled down to this norm
+    # per iteration, of the mean of the actor's weights that is validated and kept: less noisy than
+    # the last ones (Polyak and Juditsky, 1992), but behind them in a short run
+    average_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.iterations < 0:
+            raise ValueError(f"iterations {self.iterations} is negative")
+        for name in ("episodes", "repeats", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} is less than 1")
+        if self.episodes % self.repeats:
+            raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
+        for name in ("pedestrian_weight", "standing_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} {getattr(self, name)} is not 0 or more")
+
+
+class CentralCritic(nn.Module):
+    """From the network's state (..., state_dim) to one normalised value per agent (..., A)."""
+
+    def __init__(self, state_dim: int, n_agents: int, width: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(state_dim, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh()
+        )
+        self.values = nn.Linear(width, n_agents)
+
+    def forward(self, states: Tensor) -> Tensor:
+        values: Tensor = self.values(self.layers(states))
+        return values
+
+
+def pick(log_probabilities: Tensor, actions: Tensor) -> Tensor:
+    """Those of the chosen actions: from (..., n_actions) and (...) to (...)."""
+    return log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The chunks of all episodes: N chunks of C decisions of A agents.
+
+    Attributes:
+        inputs: (C, N, A, input_dim); states: (C, N, state_dim).
+        hidden: (N, A, HIDDEN_DIM) as the actor left it at the start of each chunk.
+        actions, free, log_probabilities, advantages, returns: (C, N, A).
+    """
+
+    inputs: Tensor
+    states: Tensor
+    hidden: Tensor
+    actions: Tensor
+    free: Tensor
+    log_probabilities: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def take(self, chunks: Tensor) -> Batch:
+        parts = {name: part[:, chunks] for name, part in vars(self).items() if name != "hidden"}
+        return Batch(hidden=self.hidden[chunks], **parts)
+
+
+def in_chunks(part: Tensor, length: int) -> Tensor:
+    """(T, E, ...) to (C, E * (T // C), ...); decisions after the last whole chunk are left out."""
+    part = part[: len(part) // length * length]
+    chunks = part.reshape(-1, length, *part.shape[1:])  # (T / C, C, E, ...)
+    return chunks.transpose(0, 1).flatten(1, 2)
+
+
+def estimate_advantages(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: float) -> Tensor:
+    """GAE over (T, ...) rewards and (T + 1, ...) values; the end is a cut, not a terminal state."""
+    errors = rewards + gamma * values[1:] - values[:-1]
+    advantages = torch.zeros_like(rewards)
+    running = torch.zeros_like(rewards[0])
+    for step in reversed(range(len(rewards))):
+        running = errors[step] + gamma * gae_lambda * running
+        advantages[step] = running
+    return advantages
+
+
+def by_traffic(part: Tensor, repeats: int) -> Tensor:
+    """(T, E, A), the repeats of one traffic side by side, to (T, E / repeats, repeats, A)."""
+    return part.reshape(len(part), -1, repeats, part.shape[-1])
+
+
+def compare_repeats(advantages: Tensor, repeats: int) -> Tensor:
+    """Judge each decision by what the other episodes with the same traffic had at that moment.
+
+    The vehicles that arrive are the same in all of them, and none of them knows the others'
+    actions: their mean takes away noise, four fifths of all there is, and nothing of the actions'
+    merit. Mao et al., "Variance Reduction for Reinforcement Learning in Input-Driven
+    Environments", 2019.
+    """
+    if repeats == 1:
+        return advantages
+    groups = by_traffic(advantages, repeats)
+    others = (groups.sum(2, keepdim=True) - groups) / (repeats - 1)
+    return (groups - others).reshape(advantages.shape)
+
+
+def standardise(advantages: Tensor, free: Tensor, repeats: int) -> Tensor:
+    """Mean 0 and spread 1 per traffic and agent, of free decisions: light traffic counts too."""
+    groups, chosen = by_traffic(advantages, repeats), by_traffic(free, repeats)
+    count = chosen.sum((0, 2), keepdim=True).clamp(min=2)
+    mean = (groups * chosen).sum((0, 2), keepdim=True) / count
+    squares = (groups - mean).square() * chosen
+    spread = (squares.sum((0, 2), keepdim=True) / (count - 1)).sqrt()
+    return ((groups - mean) / (spread + 1e-8)).reshape(advantages.shape)
+
+
+def clipped_loss(
+    logits: Tensor, part: Batch, clip: float, entropy_bonus: float
+) -> tuple[Tensor, dict[str, float]]:
+    """Compare the actor with the one that drove the rollout.
+
+    Args:
+        logits: (C, N, A, n_actions) of the present actor, masked.
+        part: what the rollout's actor did, and what came of it.
+
+    Returns:
+        The loss to descend, and what to log of it.
+    """
+    every = logits.log_softmax(-1)
+    difference = pick(every, part.actions) - part.log_probabilities
+    ratio = difference.exp()
+    low, high = 1 - clip, 1 + clip
+    gain = torch.minimum(ratio * part.advantages, ratio.clamp(low, high) * part.advantages)
+    weight = part.free / part.free.sum()  # a decision without a choice teaches nothing
+    entropy = -(weight * (every.exp() * every).sum(-1)).sum()
+    loss = -(weight * gain).sum() - entropy_bonus * entropy
+    with torch.no_grad():
+        kl = (weight * (ratio - 1 - difference)).sum()
+        clipped = (weight * ((ratio < low) | (ratio > high))).sum()
+    return loss, {
+        "policy_loss": loss.item(),
+        "entropy": entropy.item(),
+        "kl": kl.item(),
+        "clipped": clipped.item(),
+    }
+
+
+class ValueScale(nn.Module):
+    """Running mean and spread of the returns per agent, in which the critic's values are counted.
+
+    Without it the critic would chase targets whose size changes as the policy learns.
+    """
+
+    decay = 0.95
+
+    def __init__(self, n_agents: int) -> None:
+        super().__init__()
+        self.n_agents = n_agents
+        self.moments: Tensor
+        self.weight: Tensor
+        self.register_buffer("moments", torch.zeros(2, n_agents))  # of returns and their squares
+        self.register_buffer("weight", torch.zeros(1))
+
+    def update(self, returns: Tensor) -> None:
+        """Take in returns of shape (..., A)."""
+        flat = returns.reshape(-1, self.n_agents)
+        moments = torch.stack([flat.mean(0), flat.square().mean(0)])
+        self.moments = self.decay * self.moments + (1 - self.decay) * moments
+        self.weight = self.decay * self.weight + (1 - self.decay)
+
+    def _mean_and_spread(self) -> tuple[Tensor, Tensor]:
+        if not self.weight:
+            return torch.zeros(self.n_agents), torch.ones(self.n_agents)
+        mean, square = self.moments / self.weight
+        return mean, (square - mean.square()).clamp(min=1e-4).sqrt()
+
+    def normalise(self, returns: Tensor) -> Tensor:
+        mean, spread = self._mean_and_spread()
+        return (returns - mean) / spread
+
+    def restore(self, values: Tensor) -> Tensor:
+        mean, spread = self._mean_and_spread()
+        return values * spread + mean
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T decisions of all A agents.
+
+    Attributes:
+        inputs: (T, A, input_dim) what the policy saw.
+        states: (T + 1, state_dim) what the critic sees, the end included.
+        actions: (T, A) sampled.
+        free: (T, A) False where yellow, minimum green or maximum red left no choice.
+        rewards: (T, A).
+        metrics: how it went.
+    """
+
+    inputs: NDArray[np.float32]
+    states: NDArray[np.float32]
+    actions: NDArray[np.int64]
+    free: NDArray[np.bool_]
+    rewards: NDArray[np.float32]
+    metrics: Metrics
+
+
+class Trainer:
+    """The networks, their optimisers, and one iteration's learning.
+
+    Raises:
+        ValueError: episodes are shorter than a chunk.
+    """
+
+    def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
+        n_decisions = traffic.example.n_decisions
+        if config.chunk > n_decisions:
+            raise ValueError(
+                f"An episode has {n_decisions} decisions, fewer than the chunk of {config.chunk}."
+                " Simulate a longer time."
+            )
+        self.config, self.traffic = config, traffic
+        network = traffic.network
+        self.iteration = 0
+        self.best_score = float("inf")
+        torch.manual_seed(config.seed)
+        self.actor = RecurrentPolicy(PolicyForm.of(network))
+        self.critic = CentralCritic(state_dim(traffic.example), network.n_agents)
+        self.avail_actions = avail_actions_of(network)
+        initialise(self.actor, self.actor.fc2, output_gain=0.01)
+        initialise(self.critic, self.critic.values, output_gain=1.0)
+        if start is not None:
+            self.actor.load_state_dict(read_state_dict(start, network))
+        self.average = AveragedModel(
+            self.actor,
+            multi_avg_fn=get_ema_multi_avg_fn(config.average_decay),  # type: ignore[no-untyped-call]
+        )
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
+        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
+        self.value_scale = ValueScale(network.n_agents)
+        self.actor_scale = 1.0  # of the actor's step size, at most 1
+
+    def weights(self) -> Weights:
+        """Of the actor, which drives the rollouts."""
+        return as_arrays(self.actor.state_dict())
+
+    def average_weights(self) -> OrderedDict[str, Tensor]:
+        """Of the mean of the last actors, which is validated and kept."""
+        return OrderedDict(self.average.module.state_dict())
+
+    def tasks(self) -> list[Task]:
+        """Return this iteration's episodes, the same on every call."""
+        config = self.config
+        n_seeds = config.episodes // config.repeats
+        return self.traffic.tasks(config.seed, self.iteration, n_seeds, config.repeats)
+
+    @torch.no_grad()
+    def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
+        """Values, advantages, and hidden states at the chunks' starts; updates the value scale."""
+        inputs, actions, free, rewards, states = (
+            torch.from_numpy(np.stack([getattr(each, part) for each in episodes], axis=1))
+            for part in ("inputs", "actions", "free", "rewards", "states")
+        )
+        values = self.value_scale.restore(self.critic(states))
+        advantages = estimate_advantages(rewards, values, self.config.gamma, self.config.gae_lambda)
+        returns = advantages + values[:-1]
+        self.value_scale.update(returns)
+        advantages = compare_repeats(advantages, self.config.repeats)
+        advantages = standardise(advantages, free, self.config.repeats)
+        logits, hidden = unroll(
+            self.actor,
+            inputs,
+            torch.zeros(len(episodes), inputs.shape[2], HIDDEN_DIM),
+            self.avail_actions,
+        )
+        length = self.config.chunk
+        batch = Batch(
+            inputs=in_chunks(inputs, length),
+            states=in_chunks(states[:-1], length),
+            hidden=in_chunks(hidden, length)[0],
+            actions=in_chunks(actions, length),
+            free=in_chunks(free, length),
+            log_probabilities=in_chunks(pick(logits.log_softmax(-1), actions), length),
+            advantages=in_chunks(advantages, length),
+            returns=in_chunks(returns, length),
+        )
+        unexplained = (returns - values[:-1]).var() / returns.var()
+        return batch, {"reward": float(rewards.mean()), "explained": float(1 - unexplained)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes while training; random numbers are drawn anew from each iteration's."""
+        return {
+            "settings": asdict(self.config) | self.traffic.settings,
+            "iteration": self.iteration,
+            "best_score": self.best_score,
+            "actor_scale": self.actor_scale,
+            **{part: getattr(self, part).state_dict() for part in PARTS},
+        }
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint.
+
+        Raises:
+            InvalidCheckpointError: it is damaged, of another version, or of other settings.
+        """
+        state = self.state_dict()
+        loaded = read_checkpoint(path, state.keys() - {"settings"}, state["settings"])
+        self.iteration, self.best_score = loaded["iteration"], loaded["best_score"]
+        self.actor_scale = loaded["actor_scale"]
+        for part in PARTS:
+            try:
+                getattr(self, part).load_state_dict(loaded[part])
+            except (ValueError, KeyError, RuntimeError) as error:
+                raise InvalidCheckpointError(f"{path}: {part} does not fit: {error}") from error
+
+    def learn(self, batch: Batch) -> dict[str, float]:
+        """Run some epochs of PPO; return means for the log."""
+        config = self.config
+        remaining = 1 - 0.9 * self.iteration / config.iterations
+        acting = self.iteration + 1 - config.critic_iterations
+        warm = min(1.0, max(0, acting) / max(1, config.warmup_iterations))
+        self.actor_optimizer.param_groups[0]["lr"] = (
+            config.actor_rate * remaining * warm * self.actor_scale
+        )
+        self.critic_optimizer.param_groups[0]["lr"] = config.critic_rate * remaining
+        actor_epochs = config.epochs if acting > 0 else 0
+        logged: list[dict[str, float]] = []
+        moved = False
+        for epoch, chunks in self._minibatches(batch.hidden.shape[0]):
+            part = batch.take(chunks)
+            row = {"value_loss": self._step_critic(part)}
+            if epoch < actor_epochs and not moved:
+                row |= self._step_actor(part)
+                moved = row["kl"] > 1.5 * config.target_kl
+            logged.append(row)
+        self._adapt_rate(max((row["kl"] for row in logged if "kl" in row), default=None))
+        columns = dict.fromkeys(name for row in logged for name in row)
+        means = {
+            name: float(np.mean([row[name] for row in logged if name in row])) for name in columns
+        }
+        return means | {"actor_steps": sum("kl" in row for row in logged)}
+
+    def _adapt_rate(self, moved: float | None) -> None:
+        """Shorten or lengthen the actor's next steps by how far the policy has moved."""
+        target, factor = self.config.target_kl, self.config.rate_factor
+        if moved is not None and moved > 2 * target:
+            self.actor_scale /= factor
+        elif moved is not None and moved < target / 2:
+            self.actor_scale = min(1.0, self.actor_scale * factor)
+
+    def _minibatches(self, n_chunks: int) -> Iterator[tuple[int, Tensor]]:
+        rng = np.random.default_rng((self.config.seed, 2, self.iteration))
+        for epoch in range(max(self.config.epochs, self.config.critic_epochs)):
+            order = torch.from_numpy(rng.permutation(n_chunks))
+            for chunks in order.chunk(self.config.minibatches):
+                yield epoch, chunks
+
+    def _step_critic(self, part: Batch) -> float:
+        targets = self.value_scale.normalise(part.returns)
+        loss = functional.huber_loss(self.critic(part.states), targets)
+        self._descend(loss, self.critic, self.critic_optimizer)
+        return loss.item()
+
+    def _step_actor(self, part: Batch) -> dict[str, float]:
+        logits, _ = unroll(self.actor, part.inputs, part.hidden, self.avail_actions)
+        loss, measured = clipped_loss(logits, part, self.config.clip, self.config.entropy_bonus)
+        self._descend(loss, self.actor, self.actor_optimizer)
+        return measured
+
+    def _descend(self, loss: Tensor, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(network.parameters(), self.config.max_gradient)
+        optimizer.step()

@@ -1,0 +1,189 @@
+"""The traffic that a policy is trained on: which scenarios, with which seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from lab.evaluate.cases import LEVELS
+from lab.evaluate.comparison import RULES, digest_of_files
+from lab.sim.daily_demand import HOUR_S, DailyDemand
+from lab.sim.scenario import Counts, Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario, with_breakdown
+from models.networks.network import Network, network_of
+from models.networks.shipped import SHIPPED
+
+# Evaluations have seeds from 1 on. No range reaches into another.
+VALIDATION_SEED = 50_000
+TRAINING_SEED = 200_000
+
+
+class Task(NamedTuple):
+    """An episode to drive.
+
+    Attributes:
+        repeat: which repeat of its traffic it is; seed and repeat draw the actions.
+        effort: tasks with more are begun first.
+    """
+
+    scenario: Scenario
+    seed: int
+    repeat: int = 0
+    effort: float = 0.0
+
+
+class Traffic(Protocol):
+    """Where episodes come from; travels to worker processes."""
+
+    @property
+    def network(self) -> Network:
+        """The agents, and the sizes of the policy."""
+
+    @property
+    def example(self) -> Scenario:
+        """A scenario; the critic's input is as large for all of them."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a run must be continued with."""
+
+    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
+        """Return the iteration's episodes, the same on every call; repeats are side by side."""
+
+    def validation(self) -> Sequence[Task]:
+        """Return episodes whose seeds no training has, to judge policies by."""
+
+
+@dataclass(frozen=True)
+class OneScenario:
+    """The same scenario in every episode; seeds draw how people drive.
+
+    Attributes:
+        n_validation: seeds of a validation; where jams are rare, few seeds do not show them.
+    """
+
+    scenario: Scenario
+    n_validation: int = 6
+
+    @cached_property
+    def network(self) -> Network:
+        return network_of(self.scenario.network)
+
+    @property
+    def example(self) -> Scenario:
+        return self.scenario
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        scenario = self.scenario
+        return {
+            "safety": scenario.guarded,
+            "n_validation": self.n_validation,
+            "files": digest_of_files(scenario).hexdigest(),
+            **{name: getattr(scenario, name) for name in RULES},
+        }
+
+    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
+        first = _first_seed(seed, iteration, n_seeds)
+        return [
+            Task(self.scenario, first + number, repeat)
+            for number in range(n_seeds)
+            for repeat in range(repeats)
+        ]
+
+    def validation(self) -> Sequence[Task]:
+        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
+        return [Task(self.scenario, seed) for seed in seeds]
+
+
+# Shares of low, medium, rush-hour and over-saturated traffic, which the safety layer slows most.
+FIRST_SHARES = 0.3, 0.4, 0.3, 0.0  # of the first iteration
+SHARES = 0.2, 0.25, 0.3, 0.25
+GUARDED_SHARES = 0.15, 0.25, 0.35, 0.25
+BREAKDOWNS = 0.2  # share of the hours in which a lane is closed for a while
+
+
+@dataclass(frozen=True)
+class DrawnHours:
+    """Hours of the shipped network at any level of traffic, drawn anew for each iteration.
+
+    Attributes:
+        duration_s: length of each hour.
+        guarded, cyclic, counts: see Scenario.
+    """
+
+    n_validation: int = 2
+    guarded: bool = False
+    cyclic: bool = False
+    counts: Counts = "standing"
+    duration_s: int = HOUR_S
+
+    @property
+    def network(self) -> Network:
+        return SHIPPED
+
+    @property
+    def example(self) -> Scenario:
+        return shipped_scenario(shipped_demand(MORNING_RUSH_S, self.duration_s))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        rules = {"safety": self.guarded, "cyclic": self.cyclic, "counts": self.counts}
+        return rules | {"n_validation": self.n_validation, "duration_s": self.duration_s}
+
+    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
+        first = _first_seed(seed, iteration, n_seeds)
+        rng = np.random.default_rng((seed, 1, iteration))
+        hours = [self._draw(rng, begins=iteration == 0) for _ in range(n_seeds)]
+        return [
+            self._under_rules(hour._replace(seed=first + number, repeat=repeat))
+            for number, hour in enumerate(hours)
+            for repeat in range(repeats)
+        ]
+
+    def validation(self) -> Sequence[Task]:
+        """Return hours of every level."""
+        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
+        hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
+        return [self._under_rules(self._shortened(hour)) for hour in hours]
+
+    def _draw(self, rng: np.random.Generator, begins: bool) -> Task:
+        """Draw an hour; the heaviest traffic and breakdowns join in after the first iteration.
+
+        Times of day and factors are drawn from ranges, so that the policy meets every mix of
+        directions and no test scenario exactly.
+        """
+        shares = FIRST_SHARES if begins else GUARDED_SHARES if self.guarded else SHARES
+        level = rng.choice(4, p=shares)
+        if level == 0:
+            begin_h, scale = rng.uniform(20, 22), rng.uniform(0.5, 1.3)
+        elif level == 1:
+            begin_h, scale = rng.uniform(9, 14), rng.uniform(0.8, 1.2)
+        else:
+            begin_h = rng.uniform(6.75, 8) if rng.random() < 0.5 else rng.uniform(16, 17.75)
+            scale = rng.uniform(0.85, 1.1) if level == 2 else rng.uniform(1.1, 1.35)
+        demand = shipped_demand(int(begin_h * 60) * 60, self.duration_s, float(scale))
+        breaks_down = rng.random() < BREAKDOWNS and not begins
+        scenario = with_breakdown(demand, rng) if breaks_down else shipped_scenario(demand)
+        return Task(scenario, 0, effort=demand.scale)
+
+    def _under_rules(self, task: Task) -> Task:
+        scenario = replace(
+            task.scenario, guarded=self.guarded, cyclic=self.cyclic, counts=self.counts
+        )
+        return task._replace(scenario=scenario)
+
+    def _shortened(self, task: Task) -> Task:
+        scenario, demand = task.scenario, task.scenario.demand
+        end_s = scenario.begin_s + self.duration_s
+        if isinstance(demand, DailyDemand):
+            demand = replace(demand, end_s=end_s)
+        return task._replace(scenario=replace(scenario, demand=demand, end_s=end_s))
+
+
+def _first_seed(seed: int, iteration: int, n_seeds: int) -> int:
+    return TRAINING_SEED + 1_000_000 * seed + iteration * n_seeds

@@ -1,0 +1,128 @@
+"""Training meets every level of traffic, and never the vehicles of a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from lab.evaluate.cases import LEVELS, TEST_SEEDS
+from lab.sim.daily_demand import DailyDemand
+from lab.sim.scenario import RouteFiles, Scenario
+from lab.train.design_plan import PLAN_SEEDS
+from lab.train.forecasts.days import draw_day
+from lab.train.traffic import TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
+from models.networks.shipped import NET_FILE, SHIPPED
+
+
+def demand_of(scenario: Scenario) -> DailyDemand:
+    assert isinstance(scenario.demand, DailyDemand)
+    return scenario.demand
+
+
+def level_of(scenario: Scenario) -> float:
+    demand = demand_of(scenario)
+    return demand.scale * demand.course.at((scenario.begin_s + scenario.end_s) / 2)[0]
+
+
+def draw(iteration: int, guarded: bool = False) -> list[Scenario]:
+    hours = DrawnHours(guarded=guarded)
+    return [task.scenario for task in hours.tasks(1, iteration, 400)]
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> OneScenario:
+    (tmp_path / "town.rou.xml").write_text("<routes/>")
+    assert SHIPPED.file is not None
+    routes = RouteFiles((tmp_path / "town.rou.xml",))
+    return OneScenario(Scenario(SHIPPED.file, NET_FILE, routes, 0, 3600), n_validation=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("begin_s", 600), ("end_s", 7200), ("decision_s", 5), ("program", "night")),
+        *(("yellow_s", 4), ("all_red_s", 2), ("min_green_s", 9), ("detectors", True)),
+        *(("cyclic", True), ("counts", "all"), ("bus_weight", 5.0)),
+    ],
+)
+def test_a_run_in_a_city_must_be_continued_with_the_same_rules(
+    city: OneScenario, name: str, value: object
+) -> None:
+    other = replace(city, scenario=replace(city.scenario, **{name: value}))  # type: ignore[arg-type]
+    assert other.settings == city.settings | {name: value}
+
+
+def test_a_run_in_a_city_must_be_continued_with_the_same_files(city: OneScenario) -> None:
+    before, (routes,) = city.settings["files"], city.scenario.demand.files
+    assert replace(city).settings["files"] == before
+    routes.write_text("<routes> </routes>")
+    assert replace(city).settings["files"] != before
+
+
+@pytest.mark.parametrize("kind", ["city", "hours"])
+def test_a_run_must_be_continued_with_the_same_seeds_of_validation(
+    city: OneScenario, kind: str
+) -> None:
+    traffic = city if kind == "city" else DrawnHours()
+    assert replace(traffic, n_validation=9).settings == traffic.settings | {"n_validation": 9}
+
+
+def test_seeds_of_test_validation_plan_and_training_are_apart(city: OneScenario) -> None:
+    assert len(TEST_SEEDS) >= 20
+    for traffic in (city, DrawnHours()):
+        seeds = [task.seed for task in traffic.validation()]
+        assert TEST_SEEDS.stop < min(seeds) == VALIDATION_SEED <= max(seeds) < PLAN_SEEDS.start
+        assert [task.seed for task in traffic.tasks(0, 0, 2, 2)] == [
+            TRAINING_SEED + each for each in (0, 0, 1, 1)
+        ]
+        assert [task.repeat for task in traffic.tasks(0, 0, 2, 2)] == [0, 1, 0, 1]
+        assert traffic.tasks(0, 1, 2, 2)[0].seed == TRAINING_SEED + 2
+    assert PLAN_SEEDS.stop < TRAINING_SEED
+    assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
+
+
+def test_levels_rise() -> None:
+    low, medium, rush, over, _ = (level_of(make(1)) for make in LEVELS.values())
+    assert low < 0.4 < medium < 0.7 < rush <= 1 < over
+
+
+def test_an_incident_closes_a_lane_somewhere_for_every_seed() -> None:
+    *_, incident = LEVELS.values()
+    scenarios = [incident(seed) for seed in TEST_SEEDS]
+    assert all(len(each.elements) == 1 for each in scenarios)
+    assert len({each.elements for each in scenarios}) > 5
+    assert incident(1) == incident(1)
+
+
+def test_training_ends_with_every_level_and_breakdowns() -> None:
+    scenarios = draw(iteration=1)
+    levels = np.array([level_of(scenario) for scenario in scenarios])
+    for low, high in [(0, 0.4), (0.4, 0.75), (0.75, 1.0), (1.05, 1.3)]:
+        assert ((low < levels) & (levels < high)).mean() > 0.1
+    assert 0.1 < np.mean([bool(scenario.elements) for scenario in scenarios]) < 0.3
+
+
+def test_training_begins_without_the_hardest() -> None:
+    scenarios = draw(iteration=0)
+    assert max(level_of(scenario) for scenario in scenarios) <= 1.1
+    assert not any(scenario.elements for scenario in scenarios)
+
+
+def test_hours_behind_the_safety_layer_are_heavier() -> None:
+    plain, guarded = (
+        np.mean([level_of(scenario) for scenario in draw(1, behind)]) for behind in (False, True)
+    )
+    assert guarded > plain
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_all_hours_are_behind_the_safety_layer_or_none(guarded: bool) -> None:
+    hours = DrawnHours(guarded=guarded)
+    assert {task.scenario.guarded for task in hours.tasks(0, 1, 2, 2)} == {guarded}
+    assert {task.scenario.guarded for task in hours.validation()} == {guarded}
+    assert hours.settings["safety"] is guarded
