@@ -15,12 +15,6 @@ COMPILE = $(TOOLS)/bin/pip-compile --quiet --generate-hashes --build-deps-for ed
 	--strip-extras --no-header --no-annotate --no-emit-options pyproject.toml -o
 ARGS   ?=
 ,      := ,
-# Settings of the shipped policy; the start is greedy's rule. An option of ARGS replaces the same option here.
-POLICY_RUN := --output reports/policy/mappo --iterations 60 --episodes 24 --repeats 4 --critic-iterations 2 \
-	--gamma 0.995 --actor-rate 1.2e-3 --average-decay 0.9 --validate-every 10
-# Settings of the policy for the safety layer.
-SAFE_POLICY_RUN := --output reports/policy/safe --safety --counts all --start models/weights/agent.th --iterations 0 \
-	--imitation-rounds 6 --imitation-episodes 8 --levels 0.15,0.25,0.35,0.25
 
 define CHECK_PYTHON
 import sys
@@ -141,10 +135,10 @@ train-flow: $(VENV)/.lab  ## train and compare the flow forecast on the committe
 	@$(BIN)/python -m lab.train.forecasts.train_flow $(ARGS)
 
 train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
-	@$(BIN)/python -m lab.train $(POLICY_RUN) $(ARGS)
+	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)
 
 train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
-	@$(BIN)/python -m lab.train $(SAFE_POLICY_RUN) $(ARGS)
+	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
 evaluate: $(VENV)/.lab  ## compare the policy with its peers on unseen traffic (resumable)
 	@$(BIN)/python -m lab.evaluate $(ARGS)

@@ -1,1 +1,0 @@
-"""EPyMARL trains policies for any network that the service runs."""
