@@ -21,13 +21,11 @@ class Scenario:
     """One scenario.
 
     Attributes:
-        about: one line.
         user_classes: names in :mod:`load_tests.scenarios.users`.
         users: at the peak, by default.
         minutes: the length, by default.
     """
 
-    about: str
     user_classes: Sequence[str]
     users: int
     minutes: float
@@ -36,39 +34,33 @@ class Scenario:
 
 SCENARIOS = {
     "controllers": Scenario(
-        "A rush hour of cities: five controllers each behind the gateway, every five seconds.",
         ["City"],
         users=200,  # 200 decisions a second
         minutes=3,
         profile=RUSH_HOUR,
     ),
     "forecasts": Scenario(
-        "Planners who ask for the density of the next hour and the flow of the next minutes.",
         ["Planner"],
         users=50,
         minutes=2,
     ),
     "public": Scenario(
-        "Requests from outside: cities, planners, clerks, and newcomers who log in.",
         ["City", "Planner", "Clerk", "Newcomer"],
         users=100,
         minutes=3,
         profile=RUSH_HOUR,
     ),
     "records": Scenario(
-        "Clerks who create, fetch, change and delete accounts, loans and cards.",
         ["Clerk"],
         users=30,
         minutes=2,
     ),
     "simulators": Scenario(
-        "Simulators with a run each, which ask again as soon as they are answered.",
         ["Simulator"],
         users=16,
         minutes=2,
     ),
     "soak": Scenario(
-        "All kinds of users at half of the capacity, with the memory of every process sampled.",
         ["City", "Planner", "Clerk", "Newcomer", "UnhurriedSimulator"],
         users=60,
         minutes=30,
