@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import (
-    Call,
-    NoReply,
-    Outcome,
-    Pause,
-    Renewed,
-    Reply,
-    Send,
-    Steps,
-    describe,
-)
-from greenwave.client.groups import Asynchronous
+from greenwave.client.call import Call, NoReply, Pause, Reply, Send, Steps, describe
+from greenwave.client.service import Asynchronous
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
 Result = TypeVar("Result")
@@ -39,8 +29,6 @@ class Exchange(Protocol):
 class AsyncClient(BaseClient[Asynchronous, Exchange]):
     """A client for an event loop, whose tasks can share it; ``async with`` closes it."""
 
-    _mode = Asynchronous
-
     async def close(self) -> None:
         """Close the connections; later calls raise InvalidInputError."""
         self._closed = True
@@ -57,7 +45,7 @@ class AsyncClient(BaseClient[Asynchronous, Exchange]):
         return await self._run(self._engine.perform(call))
 
     async def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Outcome = None
+        outcome: Any = None
         while True:
             try:
                 step = steps.send(outcome)
@@ -73,7 +61,7 @@ class AsyncClient(BaseClient[Asynchronous, Exchange]):
                 case _:
                     outcome = await self._run_exclusively(step.steps, step.timeout_s)
 
-    async def _run_exclusively(self, steps: Steps[Renewed], timeout_s: float) -> Renewed | None:
+    async def _run_exclusively(self, steps: Steps[Any], timeout_s: float) -> Any:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._exclusive.acquire()

@@ -1,4 +1,4 @@
-"""What both kinds of clients share: their arguments, and the groups of their calls."""
+"""What both kinds of clients share: their arguments, and the services that they call."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from greenwave.client import groups
 from greenwave.client.call import Call
 from greenwave.client.engine import CallEngine
 from greenwave.client.errors import InvalidInputError
-from greenwave.client.forecasts import DensityCalls, FlowCalls
-from greenwave.client.gateway import GatewayCalls, RunCalls
-from greenwave.client.groups import Mode
-from greenwave.client.inference import InferenceCalls
+from greenwave.client.forecasts import Density, Flow
+from greenwave.client.gateway import Gateway, Run
+from greenwave.client.inference import Inference
 from greenwave.client.login import make_bearer, make_login
-from greenwave.client.records import AccountCalls, CardCalls, LoanCalls
+from greenwave.client.records import Accounts, Cards, Loans
+from greenwave.client.service import Mode
 from greenwave.client.settings import (
     CONNECTIONS,
     RETRIES,
@@ -31,8 +30,6 @@ AnyExchange = TypeVar("AnyExchange")
 
 class BaseClient(ABC, Generic[Mode, AnyExchange]):
     """A client of a running system."""
-
-    _mode: type[Mode]
 
     def __init__(
         self,
@@ -75,20 +72,18 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
         inference_bearer = make_bearer(inference_token, "inference_token", origin)
         self._closed = False
         self._start(exchange, connections, tls, None if unix_socket is None else str(unix_socket))
-        mode, perform = self._mode, self._perform
-        self.gateway = groups.Gateway(mode, perform, GatewayCalls(at.gateway))
-        inference_calls = InferenceCalls(at.inference, inference_bearer)
-        self.inference = groups.Inference(mode, perform, inference_calls)
-        self.density = groups.Density(mode, perform, DensityCalls(at.density))
-        self.flow = groups.Flow(mode, perform, FlowCalls(at.flow))
-        self.accounts = groups.Accounts(mode, perform, AccountCalls(at.accounts))
-        self.loans = groups.Loans(mode, perform, LoanCalls(at.loans))
-        self.cards = groups.Cards(mode, perform, CardCalls(at.cards))
+        perform = self._perform
+        self.gateway: Gateway[Mode] = Gateway(perform, at.gateway)
+        self.inference: Inference[Mode] = Inference(perform, at.inference, inference_bearer)
+        self.density: Density[Mode] = Density(perform, at.density)
+        self.flow: Flow[Mode] = Flow(perform, at.flow)
+        self.accounts: Accounts[Mode] = Accounts(perform, at.accounts)
+        self.loans: Loans[Mode] = Loans(perform, at.loans)
+        self.cards: Cards[Mode] = Cards(perform, at.cards)
 
-    def run(self, name: str | None = None) -> groups.Run[Mode]:
+    def run(self, name: str | None = None) -> Run[Mode]:
         """Return the calls of the gateway for one simulation run."""
-        calls = RunCalls(self._addresses.gateway, name, self._bearer)
-        return groups.Run(self._mode, self._perform, calls)
+        return Run(self._perform, self._addresses.gateway, name, self._bearer)
 
     def _check_open(self, call: Call[Any]) -> None:
         if self._closed:

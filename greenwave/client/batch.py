@@ -11,10 +11,10 @@ from typing import Self
 from greenwave.client.errors import InvalidInputError, RefusedError, UnavailableError
 from greenwave.client.inputs import new_key
 from greenwave.client.results import Predictions, Received
-from greenwave.client.tensors import Array, Encoded, Rows, encode, encode_keys, packed_run
+from greenwave.client.tensors import Array, Encoded, Rows, encode, packed_run
 
-Step = Callable[[Encoded, list[bytes], list[bytes], list[str]], Predictions]
-"""Makes the steps of rows with their runs and keys, encoded, and the keys as text."""
+Step = Callable[[Encoded, list[bytes], list[str]], Predictions]
+"""Makes the steps of rows, with their runs, encoded, and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Batch:
         ids = [f"{each.key}.{row}" for each in sends for row in range(len(each))]
         try:
             rows = Encoded.joined([each.rows for each in sends])
-            done = self._step(rows, runs, encode_keys(ids, len(ids)), ids)
+            done = self._step(rows, runs, ids)
         except RefusedError as error:
             if len(sends) > 1:  # one of them may be wrong, and no step was made
                 return [received for each in sends for received in self._call([each])]

@@ -11,8 +11,8 @@ from typing import Any, Protocol, Self, TypeVar
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import Call, NoReply, Outcome, Pause, Renewed, Reply, Send, Steps
-from greenwave.client.groups import Blocking
+from greenwave.client.call import Call, NoReply, Pause, Reply, Send, Steps
+from greenwave.client.service import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
 Result = TypeVar("Result")
@@ -31,8 +31,6 @@ class Exchange(Protocol):
 class Client(BaseClient[Blocking, Exchange]):
     """A blocking client of a running system. Threads can share it; ``with`` closes it."""
 
-    _mode = Blocking
-
     def close(self) -> None:
         """Close the connections; later calls raise InvalidInputError."""
         self._closed = True
@@ -49,7 +47,7 @@ class Client(BaseClient[Blocking, Exchange]):
         return self._run(self._engine.perform(call))
 
     def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Outcome = None
+        outcome: Any = None
         while True:
             try:
                 step = steps.send(outcome)
@@ -65,7 +63,7 @@ class Client(BaseClient[Blocking, Exchange]):
                 case _:
                     outcome = self._run_exclusively(step.steps, step.timeout_s)
 
-    def _run_exclusively(self, steps: Steps[Renewed], timeout_s: float) -> Renewed | None:
+    def _run_exclusively(self, steps: Steps[Any], timeout_s: float) -> Any:
         if not self._exclusive.acquire(timeout=timeout_s):
             return None
         try:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
-
-from greenwave.client.errors import GreenwaveError
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -59,14 +57,6 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip()
 
 
-def nothing(_: Reply) -> None:
-    """Read an answer without a result."""
-
-
-def _never(_: object) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[Result]):
     """A request, and how to read its answer.
@@ -81,14 +71,14 @@ class Call(Generic[Result]):
 
     method: str
     url: str
-    effect: Effect
     read: Callable[[Reply], Result]
+    effect: Effect = Effect.NONE
     answers: tuple[int, ...] = (200,)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     authorized: bool = False
     key: str | None = None
-    is_incomplete: Callable[[Result], bool] = _never
+    is_incomplete: Callable[[Result], bool] = lambda _: False
 
     def __str__(self) -> str:
         return f"{self.method} {self.url}"
@@ -120,12 +110,9 @@ class Exclusive:
     It is None if the other calls do not finish within ``timeout_s``.
     """
 
-    steps: Generator[Send | Pause | Exclusive, Outcome, Renewed]
+    steps: Steps[Any]
     timeout_s: float
 
 
-Renewed = str | GreenwaveError
-"""A token, or why the gateway is unavailable for a login."""
-Outcome = Reply | NoReply | Renewed | None
-Steps = Generator[Send | Pause | Exclusive, Outcome, Result]
+Steps = Generator[Send | Pause | Exclusive, Any, Result]
 """The steps that a call needs, which return its result."""

@@ -6,18 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from greenwave.client.call import (
-    Call,
-    Effect,
-    Exclusive,
-    NoReply,
-    Pause,
-    Renewed,
-    Reply,
-    Result,
-    Send,
-    Steps,
-)
+from greenwave.client.call import Call, Effect, Exclusive, Pause, Reply, Result, Send, Steps
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -26,12 +15,11 @@ from greenwave.client.errors import (
     UnknownOutcomeError,
     UnusableAnswerError,
 )
-from greenwave.client.failures import Failure, failure_of
+from greenwave.client.failures import failure_of
 from greenwave.client.login import Login
 from greenwave.client.settings import Retries, Timeouts
 
 _COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}
-_UNAUTHORIZED = 401
 
 
 class CallEngine:
@@ -79,27 +67,25 @@ class CallEngine:
                     raise _final(call, error, attempts, perhaps_done) from error
             attempts += 1
             reply = yield self._send(call, token, deadline)
-            assert isinstance(reply, Reply | NoReply)
             if isinstance(reply, Reply) and reply.status in call.answers:
                 result = _read(call, reply, attempts)
-                if not call.is_incomplete(result):
-                    return result
-                pause_s = self._retries.pause_s(attempts, self._chance())
-                if attempts >= most or self._clock() + pause_s >= deadline:
+                pause_s = self._pause_s(attempts)
+                over = attempts >= most or self._clock() + pause_s >= deadline
+                if over or not call.is_incomplete(result):
                     return result
                 perhaps_done = True
-                yield Pause(pause_s)
-                continue
-            failure = failure_of(reply)
-            if token is not None and failure.error.status == _UNAUTHORIZED and not logged_in_anew:
-                self._login_of(call).refuse(token)
-                logged_in_anew = True
-                continue
-            perhaps_done |= failure.perhaps_done and call.effect is not Effect.NONE
-            pause_s = self._pause_s(failure, attempts)
-            over = attempts >= most or self._clock() + pause_s >= deadline
-            if over or not _may_repeat(call, failure):
-                raise _final(call, failure.error, attempts, perhaps_done)
+            else:
+                failure = failure_of(reply)
+                if token is not None and failure.error.status == 401 and not logged_in_anew:
+                    self._login_of(call).refuse(token)
+                    logged_in_anew = True
+                    continue
+                perhaps_done |= failure.perhaps_done and call.effect is not Effect.NONE
+                pause_s = self._pause_s(attempts, failure.error.retry_after_s)
+                over = attempts >= most or self._clock() + pause_s >= deadline
+                twice = failure.perhaps_done and call.effect is Effect.NOT_IDEMPOTENT
+                if over or twice or not failure.passes:
+                    raise _final(call, failure.error, attempts, perhaps_done)
             yield Pause(pause_s)
 
     def _send(self, call: Call[Result], token: str | None, deadline: float) -> Send:
@@ -110,10 +96,9 @@ class CallEngine:
         connect_s = min(self._timeouts.connect_s, timeout_s)
         return Send(call.method, call.url, headers, call.body, timeout_s, connect_s)
 
-    def _pause_s(self, failure: Failure, attempts: int) -> float:
+    def _pause_s(self, attempts: int, retry_after_s: float | None = None) -> float:
         chance = self._chance()
-        retry_after_s = failure.error.retry_after_s or 0.0
-        return max(self._retries.pause_s(attempts, chance), retry_after_s * (1 + chance / 4))
+        return max(self._retries.pause_s(attempts, chance), (retry_after_s or 0) * (1 + chance / 4))
 
     def _login_of(self, call: Call[Result]) -> Login:
         if self._login is None:
@@ -135,7 +120,8 @@ class CallEngine:
             raise UnavailableError("Other calls' login took too long", call=str(login.call))
         return token
 
-    def _renew(self, login: Login, deadline: float) -> Steps[Renewed]:
+    def _renew(self, login: Login, deadline: float) -> Steps[str | GreenwaveError]:
+        """Return a token, or why the gateway is unavailable for a login."""
         now = self._clock()
         if login.token is not None and login.is_fresh(now):
             return login.token  # another call was first
@@ -149,10 +135,6 @@ class CallEngine:
             login.postpone(self._clock())
             return before
         return login.keep(grant, now)
-
-
-def _may_repeat(call: Call[Result], failure: Failure) -> bool:
-    return failure.passes and not (failure.perhaps_done and call.effect is Effect.NOT_IDEMPOTENT)
 
 
 def _read(call: Call[Result], reply: Reply, attempts: int) -> Result:

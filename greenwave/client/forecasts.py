@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
 
-from greenwave.client.call import Call, Effect
+from greenwave.client.call import Call
 from greenwave.client.errors import InvalidInputError
-from greenwave.client.inputs import JSON, items, json_bytes, numbers, text
+from greenwave.client.inputs import items, numbers, text
 from greenwave.client.results import (
     DensityForecast,
     DensityHealth,
@@ -16,24 +14,17 @@ from greenwave.client.results import (
     FlowForecast,
     FlowHealth,
     FlowInfo,
-    Form,
     Sample,
 )
-from greenwave.client.service import Probed, get
-
-AnyForm = TypeVar("AnyForm", bound=Form)
+from greenwave.client.service import Mode, ProbedService, operation, reading
 
 
-@dataclass(frozen=True, slots=True)
-class DensityCalls(Probed):
+class Density(ProbedService[Mode]):
     """The density on five road edges in the next hour."""
 
-    url: str
+    prefix = "/density"
 
-    @property
-    def root(self) -> str:
-        return f"{self.url}/density"
-
+    @operation
     def predict(self, hours: Iterable[Sequence[float]]) -> Call[DensityForecast]:
         """Forecast the next hour.
 
@@ -41,27 +32,25 @@ class DensityCalls(Probed):
             hours: three, oldest first, of five edges each; vehicles per kilometre.
         """
         data = [numbers(hour, f"hours[{at}]") for at, hour in enumerate(items(hours, "hours"))]
-        return _post(f"{self.root}/predict", {"data": data}, DensityForecast)
+        return self._call("POST", "/predict", reading(DensityForecast), json={"data": data})
 
+    @operation
     def health(self) -> Call[DensityHealth]:
         """Return whether a model is loaded."""
-        return get(f"{self.root}/health", DensityHealth)
+        return self._get("/health", DensityHealth)
 
+    @operation
     def model_info(self) -> Call[DensityInfo]:
         """Return the model's shapes, its edges, and its errors on unseen days."""
-        return get(f"{self.root}/model-info", DensityInfo)
+        return self._get("/model-info", DensityInfo)
 
 
-@dataclass(frozen=True, slots=True)
-class FlowCalls(Probed):
+class Flow(ProbedService[Mode]):
     """The vehicle flow at a junction in the next 15 minutes."""
 
-    url: str
+    prefix = "/flow"
 
-    @property
-    def root(self) -> str:
-        return f"{self.url}/flow"
-
+    @operation
     def forecast(self, junction: str, samples: Iterable[Sample]) -> Call[FlowForecast]:
         """Forecast the mean flow of the next 15 minutes.
 
@@ -72,15 +61,17 @@ class FlowCalls(Probed):
             "junction_id": text(junction, "junction"),
             "historical_data": [_sample(each)._asdict() for each in items(samples, "samples")],
         }
-        return _post(f"{self.root}/forecast", body, FlowForecast)
+        return self._call("POST", "/forecast", reading(FlowForecast), json=body)
 
+    @operation
     def health(self) -> Call[FlowHealth]:
         """Return whether a model is loaded."""
-        return get(f"{self.root}/health", FlowHealth)
+        return self._get("/health", FlowHealth)
 
+    @operation
     def model_info(self) -> Call[FlowInfo]:
         """Return the model's version, windows and junctions."""
-        return get(f"{self.root}/model_info", FlowInfo)
+        return self._get("/model_info", FlowInfo)
 
 
 def _sample(values: Sample) -> Sample:
@@ -91,14 +82,3 @@ def _sample(values: Sample) -> Sample:
         raise InvalidInputError(
             f"A sample has {', '.join(Sample._fields)}, not {values!r:.50}"
         ) from None
-
-
-def _post(url: str, body: object, form: type[AnyForm]) -> Call[AnyForm]:
-    return Call(
-        method="POST",
-        url=url,
-        effect=Effect.NONE,
-        headers=JSON,
-        body=json_bytes(body),
-        read=lambda reply: form.model_validate_json(reply.body),
-    )

@@ -3,55 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from greenwave.client.call import Call, Effect, Reply, nothing
-from greenwave.client.inputs import (
-    JSON,
-    checked_key,
-    checked_observation,
-    json_bytes,
-    numbers,
-    run_headers,
-    text,
-)
+from greenwave.client.call import Call, Effect, Reply
+from greenwave.client.inputs import checked_key, checked_observation, numbers, run_headers, text
 from greenwave.client.results import Decision, GatewayHealth, Shown
-from greenwave.client.service import Probed, status_call
+from greenwave.client.service import (
+    Mode,
+    Perform,
+    ProbedService,
+    Service,
+    nothing,
+    operation,
+    reading,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayCalls(Probed):
+class Gateway(ProbedService[Mode]):
     """The calls of the gateway that concern no run."""
 
-    url: str
+    prefix = "/api"
 
-    @property
-    def root(self) -> str:
-        return f"{self.url}/api"
-
+    @operation
     def health(self) -> Call[GatewayHealth]:
         """Return whether the gateway reaches the policy; ``degraded`` is a result, not an error."""
-        return status_call(f"{self.root}/traffic/health", GatewayHealth)
+        return self._status("/traffic/health", GatewayHealth)
 
 
-@dataclass(frozen=True, slots=True)
-class RunCalls:
-    """Decisions for the junctions of one simulation run.
+class Run(Service[Mode]):
+    """Decisions of the gateway for the junctions of one simulation run.
 
     Args:
         name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
         bearer: the header with a token, instead of a login.
     """
 
-    url: str
-    name: str | None = None
-    bearer: Mapping[str, str] = field(default_factory=dict)
+    prefix = "/api/traffic"
 
-    def __post_init__(self) -> None:
-        run_headers(self.name)
+    def __init__(
+        self,
+        perform: Perform,
+        url: str,
+        name: str | None = None,
+        bearer: Mapping[str, str] | None = None,
+    ) -> None:
+        headers = {**(bearer or {}), **run_headers(name)}
+        super().__init__(perform, url, headers, authorized=not bearer)
 
+    @operation
     def act(
         self,
         junction: str,
@@ -90,50 +90,22 @@ class RunCalls:
             body["shown"] = {"phase": shown.phase, "greenSeconds": green_s, "redSeconds": red_s}
         if metadata is not None:
             body["metadata"] = metadata
+        read = partial(_read_own_decision, junction, key)
+        return self._call("POST", "/action", read, Effect.IDEMPOTENT, key=key, json=body)
 
-        return Call(
-            method="POST",
-            url=f"{self.url}/api/traffic/action",
-            effect=Effect.IDEMPOTENT,
-            headers={**JSON, **self._headers(), "idempotency-key": key},
-            body=json_bytes(body),
-            read=partial(_read_own_decision, junction, key),
-            authorized=not self.bearer,
-            key=key,
-        )
-
+    @operation
     def demo(self) -> Call[Decision]:
         """Let the gateway make up an observation of some junction, and decide."""
-        return Call(
-            method="GET",
-            url=f"{self.url}/api/traffic/action",
-            effect=Effect.NOT_IDEMPOTENT,
-            headers=self._headers(),
-            read=_read_decision,
-            authorized=not self.bearer,
-        )
+        return self._call("GET", "/action", reading(Decision), Effect.NOT_IDEMPOTENT)
 
+    @operation
     def reset(self) -> Call[None]:
         """Clear the hidden states of this run. Do this at a simulation's start."""
-        return Call(
-            method="POST",
-            url=f"{self.url}/api/traffic/reset",
-            effect=Effect.IDEMPOTENT,
-            headers={**self._headers(), "idempotency-key": checked_key(None)},
-            read=nothing,
-            authorized=not self.bearer,
-        )
-
-    def _headers(self) -> dict[str, str]:
-        return {**self.bearer, **run_headers(self.name)}
-
-
-def _read_decision(reply: Reply) -> Decision:
-    return Decision.model_validate_json(reply.body)
+        return self._call("POST", "/reset", nothing, Effect.IDEMPOTENT)
 
 
 def _read_own_decision(junction: str, key: str, reply: Reply) -> Decision:
-    decision = _read_decision(reply)
+    decision = Decision.model_validate_json(reply.body)
     if decision.junction_id != junction:
         raise ValueError("a decision for another junction")
     return decision.model_copy(update={"key": key})

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from greenwave.client import tensors
-from greenwave.client.call import Call, Effect, Reply, nothing
+from greenwave.client.batch import Batch
+from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import (
-    JSON,
+    MAX_BATCH_ROWS,
     checked_items,
     checked_key,
     checked_observation,
-    json_bytes,
     run_headers,
     text,
 )
@@ -32,7 +30,16 @@ from greenwave.client.results import (
     RunSteps,
     SnakeForm,
 )
-from greenwave.client.service import Probed, get
+from greenwave.client.service import (
+    Blocking,
+    Mode,
+    Perform,
+    ProbedService,
+    Service,
+    nothing,
+    operation,
+    reading,
+)
 from greenwave.client.tensors import Array, Encoded, Rows
 
 
@@ -67,43 +74,118 @@ class _Items(SnakeForm):
     items: list[Prediction | _Refused]
 
 
-_ITEMS = TypeAdapter(_Items)
 _PASSING = ("overloaded", "outcome_unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceCalls(Probed):
-    """The calls of the inference service that concern no run.
+class InferenceRun(Service[Mode]):
+    """Predictions of the inference service itself for the junctions of one simulation run.
 
-    Attributes:
-        headers: of each request but the probes.
+    Args:
+        name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
     """
 
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        perform: Perform,
+        url: str,
+        name: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(perform, url, headers)
+        self._run = run_headers(name)
+        self._path = f"/runs/{name or 'default'}"
 
-    @property
-    def root(self) -> str:
-        return self.url
+    @operation
+    def predict(
+        self, junction: str, observation: Sequence[float], *, key: str | None = None
+    ) -> Call[Prediction]:
+        """Make one step of a junction's memory, and return the action that the policy chose.
 
-    def health(self) -> Call[InferenceHealth]:
-        """Return whether a policy is loaded, and its states can be reached."""
-        return get(f"{self.url}/health", InferenceHealth, self.headers)
-
-    def model_info(self) -> Call[PolicyInfo]:
-        """Return the policy's sizes and its junctions."""
-        return get(f"{self.url}/model_info", PolicyInfo, self.headers)
-
-    def runs(self) -> Call[list[RunInfo]]:
-        """Return the runs that were used last, up to 1,000, the latest first."""
-        return Call(
-            method="GET",
-            url=f"{self.url}/runs",
-            effect=Effect.NONE,
-            headers=self.headers,
-            read=lambda reply: _Runs.model_validate_json(reply.body).runs,
+        Args:
+            observation: at most 19 numbers of the shipped network.
+            key: of an earlier step, to get its prediction again.
+        """
+        key = checked_key(key)
+        return self._call(
+            "POST",
+            "/predict_action",
+            partial(_read_prediction, junction, key),
+            Effect.IDEMPOTENT,
+            key=key,
+            json=_item(junction, observation),
+            headers=self._run,
         )
 
+    @operation
+    def predict_many(
+        self, observed: Iterable[Observed | tuple[str, Sequence[float]]]
+    ) -> Call[list[Prediction | FailedPrediction]]:
+        """Make a step for each of up to 1,000 observations, and return the results in their order.
+
+        One that fails does not concern the others.
+        """
+        items = [
+            {**_item(each.junction, each.observation), "request_id": checked_key(each.key)}
+            for each in map(_observed, checked_items(observed))
+        ]
+        read = partial(_read_items, items)
+        json = {"items": items}
+        path, effect = "/predict_actions", Effect.IDEMPOTENT
+        return self._call("POST", path, read, effect, json=json, headers=self._run)
+
+    @operation
+    def reset(self) -> Call[None]:
+        """Clear the hidden states of this run."""
+        path, effect = "/reset_hidden", Effect.IDEMPOTENT
+        return self._call("POST", path, nothing, effect, headers=self._run)
+
+    @operation
+    def info(self) -> Call[RunInfo]:
+        """Return the steps of this run."""
+        return self._get(self._path, RunInfo)
+
+    @operation
+    def end(self) -> Call[None]:
+        """Clear the hidden states of this run, and free their memory."""
+        return self._call("DELETE", self._path, nothing, Effect.IDEMPOTENT)
+
+    @operation
+    def fork(self, name: str) -> Call[RunSteps]:
+        """Begin another run from the hidden states of this one; what it was before is cleared."""
+        path, json = f"{self._path}/fork", {"run_id": text(name, "name")}
+        return self._call("POST", path, reading(RunSteps), Effect.IDEMPOTENT, json=json)
+
+    @operation
+    def export(self) -> Call[bytes]:
+        """Return the hidden states of this run as a safetensors file."""
+        return self._call("GET", f"{self._path}/state", _read_file)
+
+    @operation
+    def restore(self, file: bytes) -> Call[RunSteps]:
+        """Begin this run anew from a file that ``export`` returned, for this run or another one."""
+        path = f"{self._path}/state"
+        return self._call("PUT", path, reading(RunSteps), Effect.IDEMPOTENT, data=file)
+
+
+class Inference(ProbedService[Mode]):
+    """The calls of the inference service that concern no run."""
+
+    @operation
+    def health(self) -> Call[InferenceHealth]:
+        """Return whether a policy is loaded, and its states can be reached."""
+        return self._get("/health", InferenceHealth)
+
+    @operation
+    def model_info(self) -> Call[PolicyInfo]:
+        """Return the policy's sizes and its junctions."""
+        return self._get("/model_info", PolicyInfo)
+
+    @operation
+    def runs(self) -> Call[list[RunInfo]]:
+        """Return the runs that were used last, up to 1,000, the latest first."""
+        return self._call("GET", "/runs", lambda reply: reading(_Runs)(reply).runs)
+
+    @operation
     def infer(
         self,
         observations: Rows,
@@ -133,10 +215,9 @@ class InferenceCalls(Probed):
         n_rows = len(encoded.observations)
         key = checked_key(key)
         if request_ids is None:
-            request_ids = [f"{key}.{row}" for row in range(n_rows)]
-            keys = []
+            ids, keys = [f"{key}.{row}" for row in range(n_rows)], []
         else:
-            keys = tensors.encode_keys(request_ids, n_rows)
+            ids, keys = list(request_ids), tensors.encode_keys(request_ids, n_rows)
         headers, each = {}, []
         if isinstance(runs, str):
             headers = run_headers(runs)
@@ -145,169 +226,54 @@ class InferenceCalls(Probed):
             each = tensors.encode_runs(runs, n_rows)
         elif sequence_start:
             raise InvalidInputError("sequence_start needs runs")
-        return self.step(encoded, each, keys, list(request_ids), sequence_start, key, headers)
+        body = tensors.request(encoded, each, keys, sequence_start)
+        return self._step(body, encoded.junctions, each, ids, key, headers)
 
-    def step(
+    def run(self, name: str | None = None) -> InferenceRun[Mode]:
+        """Return the calls of the inference service for one simulation run."""
+        return InferenceRun(self._perform, self._url, name, self._headers)
+
+    def batch(
+        self: Inference[Blocking], *, max_rows: int = MAX_BATCH_ROWS, max_waiting: int = 8192
+    ) -> Batch:
+        """Return an object that combines the steps of many simulators into few calls.
+
+        Args:
+            max_rows: rows in one call.
+            max_waiting: rows that wait for a call; ``send`` waits while there are more.
+        """
+        if self.is_async:
+            raise InvalidInputError("An AsyncClient has no batch(): use a Client, or infer()")
+
+        def step(rows: Encoded, runs: list[bytes], ids: list[str]) -> Predictions:
+            body = tensors.request(rows, runs, tensors.encode_keys(ids, len(ids)), False)
+            call = self._step(body, rows.junctions, runs, ids, checked_key(None), {})
+            done: Predictions = self._perform(call)
+            return done
+
+        return Batch(step, max_rows, max_waiting)
+
+    def _step(
         self,
-        encoded: Encoded,
+        request: tuple[int, bytes],
+        junctions: list[bytes],
         runs: list[bytes],
-        keys: list[bytes],
         request_ids: list[str],
-        sequence_start: bool = False,
-        key: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        key: str,
+        headers: Mapping[str, str],
     ) -> Call[Predictions]:
-        """Make steps whose rows are encoded.
-
-        Args:
-            runs, keys: empty to send none.
-            request_ids: of the results.
-        """
-        key = checked_key(key)
-        length, body = tensors.request(encoded, runs, keys, sequence_start)
-        return Call(
-            method="POST",
-            url=f"{self.url}/v2/models/policy/infer",
-            effect=Effect.IDEMPOTENT,
-            headers={
-                "content-type": "application/octet-stream",
-                tensors.HEADER_LENGTH: str(length),
-                "idempotency-key": key,
-                **self.headers,
-                **(headers or {}),
-            },
-            body=body,
-            read=partial(tensors.read, request_ids),
+        """Describe a call with rows that are encoded; ``runs`` may be empty."""
+        length, body = request
+        call = self._call(
+            "POST",
+            "/v2/models/policy/infer",
+            partial(tensors.read, request_ids),
+            Effect.IDEMPOTENT,
             key=key,
-            is_incomplete=partial(_may_pass, encoded.junctions, runs),
+            data=body,
+            headers={tensors.HEADER_LENGTH: str(length), **headers},
         )
-
-
-@dataclass(frozen=True, slots=True)
-class InferenceRunCalls:
-    """Predictions for the junctions of one simulation run.
-
-    Args:
-        name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
-        headers: of each request.
-    """
-
-    url: str
-    name: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        run_headers(self.name)
-
-    def predict(
-        self, junction: str, observation: Sequence[float], *, key: str | None = None
-    ) -> Call[Prediction]:
-        """Make one step of a junction's memory, and return the action that the policy chose.
-
-        Args:
-            observation: at most 19 numbers of the shipped network.
-            key: of an earlier step, to get its prediction again.
-        """
-        key = checked_key(key)
-        headers = {**JSON, **self._headers(), "idempotency-key": key}
-        return Call(
-            method="POST",
-            url=f"{self.url}/predict_action",
-            effect=Effect.IDEMPOTENT,
-            headers=headers,
-            body=json_bytes(_item(junction, observation)),
-            read=partial(_read_prediction, junction, key),
-            key=key,
-        )
-
-    def predict_many(
-        self, observed: Iterable[Observed | tuple[str, Sequence[float]]]
-    ) -> Call[list[Prediction | FailedPrediction]]:
-        """Make a step for each of up to 1,000 observations, and return the results in their order.
-
-        One that fails does not concern the others.
-        """
-        items = [
-            {**_item(each.junction, each.observation), "request_id": checked_key(each.key)}
-            for each in map(_observed, checked_items(observed))
-        ]
-        sent = [(item["junction_id"], item["request_id"]) for item in items]
-        return Call(
-            method="POST",
-            url=f"{self.url}/predict_actions",
-            effect=Effect.IDEMPOTENT,
-            headers={**JSON, **self._headers(), "idempotency-key": checked_key(None)},
-            body=json_bytes({"items": items}),
-            read=partial(_read_items, sent),
-        )
-
-    def reset(self) -> Call[None]:
-        """Clear the hidden states of this run."""
-        return Call(
-            method="POST",
-            url=f"{self.url}/reset_hidden",
-            effect=Effect.IDEMPOTENT,
-            headers={**self._headers(), **_new_key()},
-            read=nothing,
-        )
-
-    def info(self) -> Call[RunInfo]:
-        """Return the steps of this run."""
-        return get(self._url, RunInfo, self.headers)
-
-    def end(self) -> Call[None]:
-        """Clear the hidden states of this run, and free their memory."""
-        return Call(
-            method="DELETE",
-            url=self._url,
-            effect=Effect.IDEMPOTENT,
-            headers={**self.headers, **_new_key()},
-            read=nothing,
-        )
-
-    def fork(self, name: str) -> Call[RunSteps]:
-        """Begin another run from the hidden states of this one; what it was before is cleared."""
-        return Call(
-            method="POST",
-            url=f"{self._url}/fork",
-            effect=Effect.IDEMPOTENT,
-            headers={**JSON, **self.headers, **_new_key()},
-            body=json_bytes({"run_id": text(name, "name")}),
-            read=_read_steps,
-        )
-
-    def export(self) -> Call[bytes]:
-        """Return the hidden states of this run as a safetensors file."""
-        return Call(
-            method="GET",
-            url=f"{self._url}/state",
-            effect=Effect.NONE,
-            headers=self.headers,
-            read=_read_file,
-        )
-
-    def restore(self, file: bytes) -> Call[RunSteps]:
-        """Begin this run anew from a file that ``export`` returned, for this run or another one."""
-        return Call(
-            method="PUT",
-            url=f"{self._url}/state",
-            effect=Effect.IDEMPOTENT,
-            headers={"content-type": "application/octet-stream", **self.headers, **_new_key()},
-            body=file,
-            read=_read_steps,
-        )
-
-    @property
-    def _url(self) -> str:
-        return f"{self.url}/runs/{self.name or 'default'}"
-
-    def _headers(self) -> dict[str, str]:
-        return {**self.headers, **run_headers(self.name)}
-
-
-def _new_key() -> dict[str, str]:
-    """Return the header by which all attempts at a change of a run are one."""
-    return {"idempotency-key": checked_key(None)}
+        return replace(call, is_incomplete=partial(_may_pass, junctions, runs))
 
 
 def _may_pass(junctions: list[bytes], runs: list[bytes], done: Predictions) -> bool:
@@ -345,27 +311,24 @@ def _read_prediction(junction: str, key: str, reply: Reply) -> Prediction:
     return prediction.model_copy(update={"key": key, "step": None if step is None else int(step)})
 
 
-def _read_items(sent: list[tuple[str, str]], reply: Reply) -> list[Prediction | FailedPrediction]:
-    items = _ITEMS.validate_json(reply.body).items
-    return [_result(item, *each) for item, each in zip(items, sent, strict=True)]
+def _read_items(sent: list[dict[str, Any]], reply: Reply) -> list[Prediction | FailedPrediction]:
+    answered = _Items.model_validate_json(reply.body).items
+    return [_result(item, **each) for item, each in zip(answered, sent, strict=True)]
 
 
-def _result(item: Prediction | _Refused, junction: str, key: str) -> Prediction | FailedPrediction:
-    _check_junction(junction, item.junction_id)
+def _result(
+    item: Prediction | _Refused, junction_id: str, request_id: str, **_: object
+) -> Prediction | FailedPrediction:
+    _check_junction(junction_id, item.junction_id)
     if isinstance(item, Prediction):
-        return item.model_copy(update={"key": key})
-    error = item.error
+        return item.model_copy(update={"key": request_id})
     return FailedPrediction(
-        junction_id=junction,
-        status=error.status,
-        message=error.detail,
-        code=error.code,
-        key=key,
+        junction_id=junction_id,
+        status=item.error.status,
+        message=item.error.detail,
+        code=item.error.code,
+        key=request_id,
     )
-
-
-def _read_steps(reply: Reply) -> RunSteps:
-    return RunSteps.model_validate_json(reply.body)
 
 
 def _read_file(reply: Reply) -> bytes:

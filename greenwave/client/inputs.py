@@ -18,8 +18,6 @@ MAX_ITEMS = 1000
 MAX_ROWS = 4096
 MAX_BATCH_ROWS = 1024  # with the longest observations, in the service's bound of a body
 
-JSON = {"content-type": "application/json"}
-
 AnyItem = TypeVar("AnyItem")
 
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")

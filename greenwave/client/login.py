@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from greenwave.client.call import Call, Effect, Reply
+from greenwave.client.call import Call
 from greenwave.client.errors import InvalidInputError
-from greenwave.client.inputs import JSON, json_bytes, text
+from greenwave.client.inputs import json_bytes, text
 from greenwave.client.results import Form
 
 _EARLY_S = 60.0  # of a token that is good for an hour; of a short one, a tenth of its life
@@ -27,9 +27,8 @@ class Login:
         self.call = Call(
             method="POST",
             url=f"{gateway}/api/auth/login",
-            effect=Effect.NONE,
-            read=_read,
-            headers=JSON,
+            read=lambda reply: Grant.model_validate_json(reply.body),
+            headers={"content-type": "application/json"},
             body=json_bytes({"username": username, "password": password}),
         )
         self.token: str | None = None
@@ -85,7 +84,3 @@ def make_bearer(token: str | None, name: str, origin: str) -> dict[str, str]:
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise InvalidInputError(f"{name} must be {origin}")
     return {"authorization": f"Bearer {token}"}
-
-
-def _read(reply: Reply) -> Grant:
-    return Grant.model_validate_json(reply.body)

@@ -6,105 +6,85 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from greenwave.client.call import Call, Effect, Reply, nothing
+from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.errors import InvalidInputError, InvalidRequestError
 from greenwave.client.failures import failure_of
-from greenwave.client.inputs import JSON, json_bytes, mobile_number
+from greenwave.client.inputs import mobile_number
 from greenwave.client.results import Card, Customer, Loan, Record
-from greenwave.client.service import Probed, get
+from greenwave.client.service import Mode, ProbedService, nothing, operation
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 _MEMBERS = TypeAdapter(dict[str, Any])
 _FIELDS = TypeAdapter(Annotated[dict[str, str], Field(min_length=1)])
+_GREETING = TypeAdapter(str)
 _FORMS_OF_ERRORS = ("errorMessage", "detail", "title")
 
 
-class RecordCalls(Probed, Generic[AnyRecord]):
+class Records(ProbedService[Mode], Generic[Mode, AnyRecord]):
     """Fetching, changing and deleting records of one type.
 
     A write is sent once: repeated after a lost answer, it could undo another client's write.
     Then it raises an UnknownOutcomeError, and ``fetch`` returns what is stored.
     """
 
-    path: str
     form: type[AnyRecord]
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    @property
-    def root(self) -> str:
-        return self._url + self.path
-
+    @operation
     def fetch(self, mobile: str) -> Call[AnyRecord]:
         """Return the record with this mobile number."""
-        return get(self._of(mobile), self.form)
+        return self._get(_of(mobile), self.form)
 
+    @operation
     def update(self, record: AnyRecord) -> Call[None]:
         """Replace the record that has this record's own number."""
         if not isinstance(record, self.form):
             raise InvalidInputError(f"{self.form.__name__} expected, not {record!r:.50}")
-        return Call(
-            method="PUT",
-            url=self.root,
-            effect=Effect.NOT_IDEMPOTENT,
-            answers=(200, 400),
-            headers=JSON,
-            body=json_bytes(record),
-            read=_read_done,
-        )
+        return self._write("PUT", json=record)
 
+    @operation
     def delete(self, mobile: str) -> Call[None]:
         """Delete the record with this mobile number."""
-        return Call(
-            method="DELETE", url=self._of(mobile), effect=Effect.NOT_IDEMPOTENT, read=nothing
-        )
+        return self._call("DELETE", _of(mobile), nothing, Effect.NOT_IDEMPOTENT)
 
+    @operation
     def say_hello(self) -> Call[str]:
         """Return the greeting of the service."""
-        return Call(
-            method="GET",
-            url=f"{self.root}/sayHello",
-            effect=Effect.NONE,
-            read=lambda reply: str(TypeAdapter(str).validate_json(reply.body)),
-        )
+        return self._call("GET", "/sayHello", lambda reply: _GREETING.validate_json(reply.body))
 
-    def _of(self, mobile: str) -> str:
-        return f"{self.root}?mobileNumber={mobile_number(mobile)}"
+    def _write(self, method: str, path: str = "", json: object = None) -> Call[None]:
+        answers = (200 if method == "PUT" else 201, 400)
+        effect = Effect.NOT_IDEMPOTENT
+        return self._call(method, path, _read_done, effect, json=json, answers=answers)
 
 
-class NumberedCalls(RecordCalls[AnyRecord]):
+class NumberedRecords(Records[Mode, AnyRecord]):
     """Records that are created from a mobile number alone."""
 
+    @operation
     def create(self, mobile: str) -> Call[None]:
         """Create a record for this mobile number, which must have none."""
-        return Call(
-            method="POST",
-            url=self._of(mobile),
-            effect=Effect.NOT_IDEMPOTENT,
-            answers=(201, 400),
-            read=_read_done,
-        )
+        return self._write("POST", _of(mobile))
 
 
-class LoanCalls(NumberedCalls[Loan]):
+class Loans(NumberedRecords[Mode, Loan]):
     """Customers' loans."""
 
-    path, form = "/api/loans", Loan
+    prefix, form = "/api/loans", Loan
 
 
-class CardCalls(NumberedCalls[Card]):
+class Cards(NumberedRecords[Mode, Card]):
     """Customers' cards."""
 
-    path, form = "/api/cards", Card
+    prefix, form = "/api/cards", Card
 
 
-class AccountCalls(RecordCalls[Customer]):
+class Accounts(Records[Mode, Customer]):
     """Customers with their accounts."""
 
-    path, form = "/api/accounts", Customer
+    prefix, form = "/api/accounts", Customer
 
+    @operation
     def create(self, name: str, email: str, mobile: str) -> Call[None]:
         """Open an account for a customer, whose mobile number must have none.
 
@@ -112,15 +92,11 @@ class AccountCalls(RecordCalls[Customer]):
             name: 5 to 30 characters.
         """
         body = {"name": name, "email": email, "mobileNumber": mobile_number(mobile)}
-        return Call(
-            method="POST",
-            url=self.root,
-            effect=Effect.NOT_IDEMPOTENT,
-            answers=(201, 400),
-            headers=JSON,
-            body=json_bytes(body),
-            read=_read_done,
-        )
+        return self._write("POST", json=body)
+
+
+def _of(mobile: str) -> str:
+    return f"?mobileNumber={mobile_number(mobile)}"
 
 
 def _read_done(reply: Reply) -> None:

@@ -1,58 +1,178 @@
-"""The probes of every service, and calls that only ask."""
+"""What all services' calls share: how a call is described, and the methods that perform it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import partial
-from typing import TypeVar
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    overload,
+)
 
 from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.failures import failure_of
+from greenwave.client.inputs import checked_key, json_bytes
 from greenwave.client.results import Form, Probe
 
+
+class Blocking:
+    """The mode of a client whose methods return results."""
+
+
+class Asynchronous:
+    """The mode of a client whose methods return coroutines of results."""
+
+
+Mode = TypeVar("Mode", bound=Blocking | Asynchronous)
 AnyForm = TypeVar("AnyForm", bound=Form)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+Perform = Callable[[Call[Any]], Any]
+"""Performs a call, and returns its result or a coroutine of it, as the mode says."""
 
 
-class Probed(ABC):
+class operation(Generic[Arguments, Result]):
+    """Makes a function that describes a call a method that performs it, in the service's mode."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, Arguments], Call[Result]]) -> None:
+        (result,) = get_args(get_type_hints(describe)["return"])
+        self._blocking = _method(describe, result)
+        self._asynchronous = _method(describe, Awaitable[result])  # type: ignore[valid-type]
+
+    @overload
+    def __get__(self, service: None, owner: object, /) -> Callable[..., Any]: ...
+
+    @overload
+    def __get__(
+        self, service: Service[Blocking], owner: object, /
+    ) -> Callable[Arguments, Result]: ...
+
+    @overload
+    def __get__(
+        self, service: Service[Asynchronous], owner: object, /
+    ) -> Callable[Arguments, Coroutine[Any, Any, Result]]: ...
+
+    def __get__(self, service: Service[Any] | None, owner: object, /) -> Any:
+        if service is None:
+            return self._blocking
+        return MethodType(self._asynchronous if service.is_async else self._blocking, service)
+
+
+def _method(describe: Callable[..., Call[Any]], returns: Any) -> Callable[..., Any]:
+    def method(service: Service[Any], /, *arguments: Any, **named: Any) -> Any:
+        return service._perform(describe(service, *arguments, **named))
+
+    described: Any = update_wrapper(method, describe)
+    described.__signature__ = inspect.signature(describe).replace(return_annotation=returns)
+    return method
+
+
+class Service(Generic[Mode]):
+    """The calls of one service.
+
+    Args:
+        url: the address of the service, before its prefix.
+        headers: of each request but the probes.
+        authorized: whether requests need the login at the gateway.
+    """
+
+    prefix = ""
+
+    def __init__(
+        self,
+        perform: Perform,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        authorized: bool = False,
+    ) -> None:
+        self.is_async = inspect.iscoroutinefunction(perform)
+        self._perform = perform
+        self._url = url
+        self._headers = headers or {}
+        self._authorized = authorized
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Reply], Result],
+        effect: Effect = Effect.NONE,
+        *,
+        key: str | None = None,
+        json: object = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        answers: tuple[int, ...] = (200,),
+    ) -> Call[Result]:
+        """Describe a call.
+
+        Args:
+            key: of an idempotent call that users may repeat; others get a new one.
+            json, data: the body.
+        """
+        sent = {**self._headers, **(headers or {})}
+        if effect is Effect.IDEMPOTENT:
+            sent["idempotency-key"] = checked_key(key)
+        if json is not None:
+            data = json_bytes(json)
+            sent["content-type"] = "application/json"
+        elif data is not None:
+            sent["content-type"] = "application/octet-stream"
+        return Call(
+            method=method,
+            url=f"{self._url}{self.prefix}{path}",
+            read=read,
+            effect=effect,
+            answers=answers,
+            headers=sent,
+            body=data,
+            authorized=self._authorized,
+            key=key,
+        )
+
+    def _get(self, path: str, form: type[AnyForm]) -> Call[AnyForm]:
+        return self._call("GET", path, reading(form))
+
+
+class ProbedService(Service[Mode]):
     """A service that reports whether one replica of it is alive and ready."""
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def root(self) -> str:
-        """The URL before the service's own paths."""
-
+    @operation
     def livez(self) -> Call[Probe]:
         """Return whether the replica that answers is alive; trouble is a result, not an error."""
-        return status_call(f"{self.root}/livez", Probe)
+        return self._status("/livez", Probe)
 
+    @operation
     def readyz(self) -> Call[Probe]:
         """Return whether the replica that answers has all that its work needs."""
-        return status_call(f"{self.root}/readyz", Probe)
+        return self._status("/readyz", Probe)
+
+    def _status(self, path: str, form: type[AnyForm]) -> Call[AnyForm]:
+        """Describe a call without credentials, whose result may come with the status 503."""
+        return Call(
+            method="GET",
+            url=f"{self._url}{self.prefix}{path}",
+            read=partial(_read_status, form),
+            answers=(200, 503),
+        )
 
 
-def get(url: str, form: type[AnyForm], headers: Mapping[str, str] | None = None) -> Call[AnyForm]:
-    """Return a call that asks for a result of this form."""
-    return Call(
-        method="GET",
-        url=url,
-        effect=Effect.NONE,
-        headers=headers or {},
-        read=lambda reply: form.model_validate_json(reply.body),
-    )
+def reading(form: type[AnyForm]) -> Callable[[Reply], AnyForm]:
+    """Return the reader of answers of this form."""
+    return lambda reply: form.model_validate_json(reply.body)
 
 
-def status_call(url: str, form: type[AnyForm]) -> Call[AnyForm]:
-    """Return a call whose result may come with the status 503."""
-    return Call(
-        method="GET",
-        url=url,
-        effect=Effect.NONE,
-        answers=(200, 503),
-        read=partial(_read_status, form),
-    )
+def nothing(_: Reply) -> None:
+    """Read an answer without a result."""
 
 
 def _read_status(form: type[AnyForm], reply: Reply) -> AnyForm:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from greenwave.client.blocking import Client
@@ -16,7 +17,8 @@ from greenwave.client.errors import (
 from greenwave.client.inputs import MAX_BATCH_ROWS, new_key
 from greenwave.client.tensors import Array, Row
 
-_Place = tuple[int, str]  # an environment and a junction
+_Step = tuple[int, str, Row]  # an environment, a junction, and its observation
+_Build = Callable[[Iterator[int]], Any]  # puts actions in the structure of the observations
 
 
 class VectorPolicy:
@@ -51,30 +53,8 @@ class VectorPolicy:
         Raises:
             UnknownOutcomeError: some steps were not made, or perhaps not; ``key`` repeats them.
         """
-        key = new_key() if key is None else key
-        if isinstance(observations, Mapping):
-            numbers = range(len(self._runs))
-            places = [(number, junction) for junction in observations for number in numbers]
-            rows = [row for block in observations.values() for row in self._checked(block)]
-            actions = iter(self._step(places, rows, key))
-            return {
-                junction: _array([next(actions) for _ in block], block)
-                for junction, block in observations.items()
-            }
-        self._checked(observations)
-        if len(observations) and isinstance(observations[0], Mapping):
-            places = [
-                (number, junction)
-                for number, observed in enumerate(observations)
-                for junction in observed
-            ]
-            rows = [row for observed in observations for row in observed.values()]
-            actions = iter(self._step(places, rows, key))
-            return [{junction: next(actions) for junction in observed} for observed in observations]
-        if self._junction is None:
-            raise InvalidInputError("Observations without junctions: VectorPolicy needs junction")
-        places = [(number, self._junction) for number in range(len(observations))]
-        return _array(self._step(places, list(observations), key), observations)
+        steps, build = self._adapted(observations)
+        return build(iter(self._act(steps, new_key() if key is None else key)))
 
     def reset(self, which: Sequence[bool] | Sequence[int] | Array | None = None) -> None:
         """Let environments begin from zeros with their next ``act``.
@@ -82,53 +62,69 @@ class VectorPolicy:
         Args:
             which: a truth value for each environment, or indices; None for all.
         """
-        if which is None:
-            self._starting.update(range(len(self._runs)))
-            return
-        given: Any = which
-        listed = [each.tolist() if hasattr(each, "tolist") else each for each in given]
+        everything: Any = range(len(self._runs)) if which is None else which
+        listed = [each.tolist() if hasattr(each, "tolist") else each for each in everything]
         if listed and isinstance(listed[0], bool):
-            self._checked(listed)
-            listed = [number for number, each in enumerate(listed) if each]
+            listed = [number for number, each in enumerate(self._checked(listed)) if each]
         if not set(listed) <= set(range(len(self._runs))):
             raise InvalidInputError(f"Environments are 0 to {len(self._runs) - 1}, not {which!r}")
         self._starting.update(listed)
+
+    def _adapted(self, observed: Any) -> tuple[list[_Step], _Build]:
+        """Return the steps for observations, and what builds their answer."""
+        if isinstance(observed, Mapping):
+            blocks = observed.items()
+            return [
+                (number, junction, row)
+                for junction, block in blocks
+                for number, row in enumerate(self._checked(block))
+            ], lambda actions: {
+                junction: _array(islice(actions, len(block)), block) for junction, block in blocks
+            }
+        if len(self._checked(observed)) and isinstance(observed[0], Mapping):
+            return [
+                (number, junction, row)
+                for number, each in enumerate(observed)
+                for junction, row in each.items()
+            ], lambda actions: [{junction: next(actions) for junction in each} for each in observed]
+        junction = self._junction
+        if junction is None:
+            raise InvalidInputError("Observations without junctions: VectorPolicy needs junction")
+        steps = [(number, junction, row) for number, row in enumerate(observed)]
+        return steps, lambda actions: _array(actions, observed)
 
     def _checked(self, values: Any) -> Any:
         if len(values) != len(self._runs):
             raise InvalidInputError(f"{len(values)} values for {len(self._runs)} environments")
         return values
 
-    def _step(self, places: list[_Place], rows: list[Row], key: str) -> list[int]:
-        """Return an action for each row.
+    def _act(self, steps: list[_Step], key: str) -> list[int]:
+        """Return an action for each step.
 
         An environment that begins is reset with its first row; the others follow in further calls.
         """
         starting = set(self._starting)
-        starts: list[int] = []
+        begins: list[int] = []
         continues: list[int] = []
-        for at, (number, _) in enumerate(places):
-            (starts if number in starting else continues).append(at)
+        for at, (number, _, _) in enumerate(steps):
+            (begins if number in starting else continues).append(at)
             starting.discard(number)
-        actions = [0] * len(rows)
-        for chosen, start in ((starts, True), (continues, False)):
+        actions = [0] * len(steps)
+        for chosen in (begins, continues):
             for first in range(0, len(chosen), MAX_BATCH_ROWS):
                 part = chosen[first : first + MAX_BATCH_ROWS]
-                done = self._infer(
-                    [places[at] for at in part], [rows[at] for at in part], key, start
-                )
+                done = self._infer([steps[at] for at in part], key, chosen is begins)
                 for at, action in zip(part, done, strict=True):
                     actions[at] = action
-        self._starting -= {number for number, _ in places}
+        self._starting -= {number for number, _, _ in steps}
         return actions
 
-    def _infer(self, places: list[_Place], rows: list[Row], key: str, start: bool) -> Iterable[int]:
-        runs = [self._runs[number] for number, _ in places]
-        junctions = [junction for _, junction in places]
+    def _infer(self, steps: list[_Step], key: str, start: bool) -> Iterable[int]:
+        numbers, junctions, rows = zip(*steps, strict=True)
+        runs = [self._runs[number] for number in numbers]
+        infer = self._client.inference.infer
         try:
-            done = self._client.inference.infer(
-                rows, junctions, runs=runs, sequence_start=start, key=key
-            )
+            done = infer(rows, junctions, runs=runs, sequence_start=start, key=key)
         except UnavailableError as error:  # calls before it may have made steps
             raise _unknown(key, error.message, error.status, error.code) from error
         if not (failed := done.failed):

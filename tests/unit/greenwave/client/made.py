@@ -17,12 +17,11 @@ from greenwave.client import (
     Shown,
 )
 from greenwave.client.call import Call
-from greenwave.client.forecasts import DensityCalls, FlowCalls
-from greenwave.client.gateway import GatewayCalls, RunCalls
-from greenwave.client.inference import InferenceCalls, InferenceRunCalls
+from greenwave.client.forecasts import Density, Flow
+from greenwave.client.gateway import Gateway, Run
+from greenwave.client.inference import Inference, InferenceRun
 from greenwave.client.login import Login
-from greenwave.client.records import AccountCalls, CardCalls, LoanCalls
-from greenwave.client.service import Probed
+from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.tensors import HEADER_LENGTH
 from tests.documentation import ROOT
 
@@ -89,9 +88,31 @@ class Made(NamedTuple):
         return {**content["content"]["application/json"]["schema"], "components": components}
 
 
+def calls_of(kind: type[Any], *arguments: Any) -> Any:
+    """Return a service whose methods return calls, not their results."""
+    return kind(lambda call: call, "", *arguments)
+
+
 def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
     """Yield the calls of each service."""
-    run, direct = RunCalls("", "run-1"), InferenceRunCalls("", "run-1")
+    run, direct = calls_of(Run, "run-1"), calls_of(InferenceRun, "run-1")
+    services = {
+        "gateway": calls_of(Gateway),
+        "inference": calls_of(Inference),
+        "density": calls_of(Density),
+        "flow": calls_of(Flow),
+        "accounts": calls_of(Accounts),
+        "loans": calls_of(Loans),
+        "cards": calls_of(Cards),
+    }
+    for name, service in services.items():
+        yield name, [service.livez(), service.readyz()]
+        if name in ("accounts", "loans", "cards"):
+            yield name, [service.fetch(MOBILE), service.delete(MOBILE), service.say_hello()]
+        else:
+            yield name, [service.health()]
+        if name in ("inference", "density", "flow"):
+            yield name, [service.model_info()]
     yield (
         "gateway",
         [
@@ -102,9 +123,9 @@ def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
             run.act(JUNCTION, OBSERVATION, shown=Shown(0, 20, [0, 34])),
             run.demo(),
             run.reset(),
-            GatewayCalls("").health(),
         ],
     )
+    inference = services["inference"]
     yield (
         "inference",
         [
@@ -118,40 +139,18 @@ def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
             direct.fork("run-2"),
             direct.export(),
             direct.restore(b"file"),
-            InferenceCalls("").runs(),
-            InferenceCalls("").health(),
-            InferenceCalls("").model_info(),
-            InferenceCalls("").infer([OBSERVATION], [JUNCTION], runs="run-1"),
-            InferenceCalls("").infer([OBSERVATION], [1], runs="run-1", request_ids=["key-1"]),
+            inference.runs(),
+            inference.infer([OBSERVATION], [JUNCTION], runs="run-1"),
+            inference.infer([OBSERVATION], [1], runs="run-1", request_ids=["key-1"]),
         ],
     )
-    density, flow = DensityCalls(""), FlowCalls("")
-    yield "density", [density.predict([[1.5] * 5] * 3), density.health(), density.model_info()]
-    yield "flow", [flow.forecast(JUNCTION, [SAMPLE]), flow.health(), flow.model_info()]
-    accounts, loans, cards = AccountCalls(""), LoanCalls(""), CardCalls("")
-    yield (
-        "accounts",
-        [
-            accounts.create("Ann Miller", "ann@example.org", MOBILE),
-            accounts.update(CUSTOMER),
-        ],
-    )
+    yield "density", [services["density"].predict([[1.5] * 5] * 3)]
+    yield "flow", [services["flow"].forecast(JUNCTION, [SAMPLE])]
+    accounts, loans, cards = services["accounts"], services["loans"], services["cards"]
+    yield "accounts", [accounts.create("Ann Miller", "ann@example.org", MOBILE)]
+    yield "accounts", [accounts.update(CUSTOMER)]
     yield "loans", [loans.create(MOBILE), loans.update(LOAN)]
     yield "cards", [cards.create(MOBILE), cards.update(CARD)]
-    for name, group in (("accounts", accounts), ("loans", loans), ("cards", cards)):
-        records: Any = group
-        yield name, [records.fetch(MOBILE), records.delete(MOBILE), records.say_hello()]
-    services: dict[str, Probed] = {
-        "gateway": GatewayCalls(""),
-        "inference": InferenceCalls(""),
-        "density": density,
-        "flow": flow,
-        "accounts": accounts,
-        "loans": loans,
-        "cards": cards,
-    }
-    for name, service in services.items():
-        yield name, [service.livez(), service.readyz()]
 
 
 CALLS = [Made(service, call) for service, made in calls() for call in made]

@@ -16,7 +16,6 @@ from greenwave.client.call import (
     Effect,
     Exclusive,
     NoReply,
-    Outcome,
     Pause,
     Reply,
     Send,
@@ -114,7 +113,7 @@ class Play:
         return [send.url.removeprefix("http://service") for send in self.sent]
 
     def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Outcome = None
+        outcome: Any = None
         while True:
             try:
                 taken = steps.send(outcome)

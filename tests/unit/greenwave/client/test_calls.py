@@ -14,17 +14,17 @@ from greenwave.client import (
     UnavailableError,
 )
 from greenwave.client.call import Call
-from greenwave.client.forecasts import DensityCalls, FlowCalls
-from greenwave.client.gateway import GatewayCalls, RunCalls
-from greenwave.client.inference import InferenceRunCalls
-from greenwave.client.records import LoanCalls
+from greenwave.client.forecasts import Density, Flow
+from greenwave.client.gateway import Gateway, Run
+from greenwave.client.inference import InferenceRun
+from greenwave.client.records import Loans
 from greenwave.client.results import FailedPrediction, Prediction
-from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSERVATION
+from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSERVATION, calls_of
 from tests.unit.greenwave.client.play import answer
 
 
 def test_each_call_has_a_key_of_its_own_unless_it_was_given_one() -> None:
-    run = RunCalls("")
+    run = calls_of(Run)
     made = [run.act(JUNCTION, OBSERVATION) for _ in range(2)]
     made.append(run.act(JUNCTION, OBSERVATION, key="step-7"))
     assert len({call.key for call in made}) == 3
@@ -32,7 +32,7 @@ def test_each_call_has_a_key_of_its_own_unless_it_was_given_one() -> None:
 
 
 def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
-    run, direct = RunCalls(""), InferenceRunCalls("")
+    run, direct = calls_of(Run), calls_of(InferenceRun)
     changes: list[Call[Any]] = []
     for _ in range(2):
         changes += [run.reset(), direct.reset(), direct.end()]
@@ -41,7 +41,7 @@ def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
 
 
 def test_results_of_several_predictions_have_their_keys_and_failures_their_reasons() -> None:
-    call = InferenceRunCalls("").predict_many([("a", [1]), Observed("b", [1], "key-b")])
+    call = calls_of(InferenceRun).predict_many([("a", [1]), Observed("b", [1], "key-b")])
     keys = [item["request_id"] for item in json.loads(call.body or b"")["items"]]
     failure = {"status": 503, "detail": "not known", "code": "outcome_unknown"}
     items = [
@@ -60,11 +60,11 @@ def test_results_of_several_predictions_have_their_keys_and_failures_their_reaso
 def test_an_answer_for_another_junction_is_no_result() -> None:
     one = {"junction_id": "b", "action": 1, "confidence": 1}
     decision = {"predictedAction": 1, "signalState": "RED", "timestamp": 1, "status": "success"}
-    run = InferenceRunCalls("")
+    run = calls_of(InferenceRun)
     for call, body in (
         (run.predict("a", [1]), one),
         (run.predict_many([("a", [1])]), {"items": [one]}),
-        (RunCalls("").act("a", [1]), {**decision, "junctionId": "b"}),
+        (calls_of(Run).act("a", [1]), {**decision, "junctionId": "b"}),
     ):
         with pytest.raises(ValueError, match="another junction"):
             call.read(answer(body=body))
@@ -72,17 +72,17 @@ def test_an_answer_for_another_junction_is_no_result() -> None:
 
 def test_the_step_of_a_prediction_is_read_from_its_header() -> None:
     body = {"junction_id": "a", "action": 1, "confidence": 1}
-    call = InferenceRunCalls("").predict("a", [1])
+    call = calls_of(InferenceRun).predict("a", [1])
     assert call.read(answer(body=body, x_hidden_state_step=7)).step == 7
     assert call.read(answer(body=body)).step is None
 
 
 def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none() -> None:
-    health = GatewayCalls("").health()
+    health = calls_of(Gateway).health()
     degraded = {"status": "degraded", "inferenceService": "down", "timestamp": 1}
     assert health.read(answer(503, degraded)).inference_service == "down"
     missing = {"status": "not ready", "checks": {"store": "It does not answer"}}
-    assert LoanCalls("").readyz().read(answer(503, missing)).checks == missing["checks"]
+    assert calls_of(Loans).readyz().read(answer(503, missing)).checks == missing["checks"]
     with pytest.raises(UnavailableError, match="Too many requests"):
         health.read(answer(503, {"status": "error", "message": "Too many requests"}))
 
@@ -90,7 +90,7 @@ def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none() -> None:
 @pytest.mark.parametrize("status", [200, 400])
 def test_fields_that_break_rules_are_named_with_either_status(status: int) -> None:
     with pytest.raises(InvalidRequestError, match="totalLoan: Total") as raised:
-        LoanCalls("").update(LOAN).read(answer(status, {"totalLoan": "Total is zero"}))
+        calls_of(Loans).update(LOAN).read(answer(status, {"totalLoan": "Total is zero"}))
     assert raised.value.fields == {"totalLoan": "Total is zero"}
 
 
@@ -103,40 +103,40 @@ def test_fields_that_break_rules_are_named_with_either_status(status: int) -> No
 )
 def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
     with pytest.raises(InvalidRequestError, match="Already registered") as raised:
-        LoanCalls("").create(MOBILE).read(answer(400, body))
+        calls_of(Loans).create(MOBILE).read(answer(400, body))
     assert raised.value.fields == {}
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: RunCalls("").act("", [1]), "junction must be a text"),
-        (lambda: RunCalls("").act(7, [1]), "junction must be a text"),  # type: ignore[arg-type]
-        (lambda: RunCalls("").act("a", "12"), "sequence of numbers"),  # type: ignore[arg-type]
-        (lambda: RunCalls("").act("a", 7), "sequence of numbers"),  # type: ignore[arg-type]
-        (lambda: RunCalls("").act("a", [1, float("nan")]), r"observation\[1\] must be a finite"),
-        (lambda: RunCalls("").act("a", ["1"]), r"observation\[0\] must be a finite"),  # type: ignore[list-item]
-        (lambda: RunCalls("").act("a", [1, 10**400]), r"observation\[1\] is too large"),
-        (lambda: RunCalls("").act("a", [10**9999]), r"observation\[0\] is too large"),
-        (lambda: RunCalls("").act("a", [1], key="no spaces"), "idempotency key is 1 to 64"),
-        (lambda: RunCalls("").act("a", [1], metadata=object()), "cannot be sent as JSON"),
-        (lambda: RunCalls("").act("a", [0] * 834), "at most 833 values, not 834"),
-        (lambda: InferenceRunCalls("").predict("a", [0] * 900), "at most 833 values, not 900"),
-        (lambda: InferenceRunCalls("").predict_many([("a", [0] * 900)]), "at most 833 values"),
-        (lambda: InferenceRunCalls("").predict_many({"a": [1]}), r"pass \.items\(\)"),  # type: ignore[dict-item]
-        (lambda: InferenceRunCalls("").predict_many([]), "1 to 1000 observations, not 0"),
-        (lambda: InferenceRunCalls("").predict_many([("a", [1])] * 1500), "not 1500"),
-        (lambda: InferenceRunCalls("").predict_many(7), "Pairs of junction and obs"),  # type: ignore[arg-type]
-        (lambda: InferenceRunCalls("").predict_many(["ab"]), "A pair of junction and obs"),  # type: ignore[list-item]
-        (lambda: RunCalls("", "a/b"), "A run's name is 1 to 64"),
-        (lambda: InferenceRunCalls("", "x" * 65), "A run's name is 1 to 64"),
-        (lambda: DensityCalls("").predict([[1, None]]), r"hours\[0\]\[1\] must be"),  # type: ignore[list-item]
-        (lambda: DensityCalls("").predict(None), "hours must come as a sequence"),  # type: ignore[arg-type]
-        (lambda: DensityCalls("").predict("123"), "hours must come as a sequence"),  # type: ignore[arg-type]
-        (lambda: FlowCalls("").forecast("a", 7), "samples must come as a sequence"),  # type: ignore[arg-type]
-        (lambda: FlowCalls("").forecast("a", [(1, 2)]), "A sample has timestamp, vehicle_count"),  # type: ignore[list-item]
-        (lambda: LoanCalls("").fetch("12"), "10 digits"),
-        (lambda: LoanCalls("").update(CARD), "Loan expected"),  # type: ignore[arg-type]
+        (lambda: calls_of(Run).act("", [1]), "junction must be a text"),
+        (lambda: calls_of(Run).act(7, [1]), "junction must be a text"),
+        (lambda: calls_of(Run).act("a", "12"), "sequence of numbers"),
+        (lambda: calls_of(Run).act("a", 7), "sequence of numbers"),
+        (lambda: calls_of(Run).act("a", [1, float("nan")]), r"observation\[1\] must be a finite"),
+        (lambda: calls_of(Run).act("a", ["1"]), r"observation\[0\] must be a finite"),
+        (lambda: calls_of(Run).act("a", [1, 10**400]), r"observation\[1\] is too large"),
+        (lambda: calls_of(Run).act("a", [10**9999]), r"observation\[0\] is too large"),
+        (lambda: calls_of(Run).act("a", [1], key="no spaces"), "idempotency key is 1 to 64"),
+        (lambda: calls_of(Run).act("a", [1], metadata=object()), "cannot be sent as JSON"),
+        (lambda: calls_of(Run).act("a", [0] * 834), "at most 833 values, not 834"),
+        (lambda: calls_of(InferenceRun).predict("a", [0] * 900), "at most 833 values, not 900"),
+        (lambda: calls_of(InferenceRun).predict_many([("a", [0] * 900)]), "at most 833 values"),
+        (lambda: calls_of(InferenceRun).predict_many({"a": [1]}), r"pass \.items\(\)"),
+        (lambda: calls_of(InferenceRun).predict_many([]), "1 to 1000 observations, not 0"),
+        (lambda: calls_of(InferenceRun).predict_many([("a", [1])] * 1500), "not 1500"),
+        (lambda: calls_of(InferenceRun).predict_many(7), "Pairs of junction and obs"),
+        (lambda: calls_of(InferenceRun).predict_many(["ab"]), "A pair of junction and obs"),
+        (lambda: calls_of(Run, "a/b"), "A run's name is 1 to 64"),
+        (lambda: calls_of(InferenceRun, "x" * 65), "A run's name is 1 to 64"),
+        (lambda: calls_of(Density).predict([[1, None]]), r"hours\[0\]\[1\] must be"),
+        (lambda: calls_of(Density).predict(None), "hours must come as a sequence"),
+        (lambda: calls_of(Density).predict("123"), "hours must come as a sequence"),
+        (lambda: calls_of(Flow).forecast("a", 7), "samples must come as a sequence"),
+        (lambda: calls_of(Flow).forecast("a", [(1, 2)]), "A sample has timestamp, vehicle_count"),
+        (lambda: calls_of(Loans).fetch("12"), "10 digits"),
+        (lambda: calls_of(Loans).update(CARD), "Loan expected"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence_and_nothing_is_sent(wrong: Any, message: str) -> None:
@@ -146,12 +146,12 @@ def test_bad_input_is_refused_in_a_sentence_and_nothing_is_sent(wrong: Any, mess
 
 def test_arrays_of_numpy_are_observations() -> None:
     numpy = pytest.importorskip("numpy")
-    body = RunCalls("").act("a", numpy.array([1, 0.5], numpy.float32)).body
+    body = calls_of(Run).act("a", numpy.array([1, 0.5], numpy.float32)).body
     assert json.loads(body or b"")["observations"] == [1, 0.5]
 
 
 def test_a_result_ignores_what_a_later_server_adds_and_cannot_be_changed() -> None:
     body = {"junction_id": "a", "action": 1, "confidence": 1.0, "added": "later"}
-    result = InferenceRunCalls("").predict("a", [1]).read(answer(body=body))
+    result = calls_of(InferenceRun).predict("a", [1]).read(answer(body=body))
     with pytest.raises(ValueError, match="frozen"):
-        result.action = 2  # type: ignore[misc]
+        result.action = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jsonschema
@@ -10,7 +11,8 @@ import pytest
 from greenwave.client import (
     InvalidRequestError,
 )
-from greenwave.client.call import Effect, Reply, nothing
+from greenwave.client.call import Effect, Reply
+from greenwave.client.service import nothing
 from greenwave.client.tensors import HEADER_LENGTH
 from tests.unit.greenwave.client.made import CALLS, DOCUMENTS, JUNCTION, NAMED, Made
 from tests.unit.greenwave.client.play import answer
@@ -43,11 +45,15 @@ def test_every_documented_operation_has_a_call() -> None:
     assert {(made.service, made.call.method, made.path) for made in CALLS} == documented
 
 
-@pytest.mark.parametrize("made", CALLS, ids=lambda made: str(made.call))
-def test_a_request_is_what_the_document_asks_for(made: Made) -> None:
+def test_requests_are_what_the_documents_ask_for() -> None:
+    for made in CALLS:
+        check_request(made)
+
+
+def check_request(made: Made) -> None:
     call, operation = made.call, made.operation
     body = operation.get("requestBody")
-    assert (call.body is not None) >= bool(body and body.get("required"))
+    assert (call.body is not None) >= bool(body and body.get("required")), call
     if call.body is not None:
         if not made.path.endswith("/state"):
             jsonschema.validate(made.json, made.schema(body))
@@ -56,23 +62,23 @@ def test_a_request_is_what_the_document_asks_for(made: Made) -> None:
     sent = set(call.headers) - {"content-type", HEADER_LENGTH}
     sent |= {each.partition("=")[0].lower() for each in call.url.partition("?")[2].split("&")}
     known = {each["name"].lower() for each in operation.get("parameters", ())}
-    assert sent - {""} <= known
-    assert {name for name in known if name == "x-simulation-run"} <= sent
-    assert call.authorized == bool(operation.get("security"))
+    assert sent - {""} <= known, call
+    assert {name for name in known if name == "x-simulation-run"} <= sent, call
+    assert call.authorized == bool(operation.get("security")), call
 
 
-@pytest.mark.parametrize("made", CALLS, ids=lambda made: str(made.call))
-def test_what_must_not_be_done_twice_is_known(made: Made) -> None:
+def test_what_must_not_be_done_twice_is_known() -> None:
     """Steps have keys and resets are one deed; a demonstration and a write are each another."""
-    writes = made.service in ("accounts", "loans", "cards") and made.call.method != "GET"
-    if writes or (made.call.method, made.path) == ("GET", "/traffic/action"):
-        assert made.call.effect is Effect.NOT_IDEMPOTENT
-    elif any(
-        word in made.path for word in ("action", "infer", "reset", "fork")
-    ) or made.call.method in ("PUT", "DELETE"):
-        assert made.call.effect is Effect.IDEMPOTENT
-    else:
-        assert made.call.effect is Effect.NONE
+    changes = ("action", "infer", "reset", "fork")
+    for service, call in ((made.service, made.call) for made in CALLS):
+        writes = service in ("accounts", "loans", "cards") and call.method != "GET"
+        if writes or (call.method, call.url) == ("GET", "/api/traffic/action"):
+            expected = Effect.NOT_IDEMPOTENT
+        elif call.method in ("PUT", "DELETE") or any(word in call.url for word in changes):
+            expected = Effect.IDEMPOTENT
+        else:
+            expected = Effect.NONE
+        assert call.effect is expected, call
 
 
 def example(schema: Any, components: Any, at: int, full: bool) -> Any:
@@ -106,28 +112,29 @@ def example(schema: Any, components: Any, at: int, full: bool) -> Any:
     ]
 
 
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("at", [0, -1])
-@pytest.mark.parametrize("made", NAMED.values(), ids=NAMED)
-def test_every_documented_result_is_read(made: Made, at: int, full: bool) -> None:
-    statuses = [status for status in made.operation["responses"] if status.startswith("2")]
-    assert {int(status) for status in statuses} <= set(made.call.answers)
-    for status in statuses:
-        schema = made.schema(made.operation["responses"][status])
-        result = example(schema, schema["components"], at, full)
-        if made.path == "/predict_actions":
-            result["items"] *= 2  # as many as were asked for
-        if made.path == "/api/loans" and made.call.method == "PUT" and at == -1:
-            with pytest.raises(InvalidRequestError):  # which is a 200 there
-                made.call.read(answer(int(status), result))
-        else:
-            made.call.read(answer(int(status), result))
+def test_every_documented_result_is_read() -> None:
+    for made, at, full in itertools.product(NAMED.values(), (0, -1), (True, False)):
+        for status, described in made.operation["responses"].items():
+            if status.startswith("2"):
+                assert int(status) in made.call.answers, made.call
+                check_result(made, int(status), made.schema(described), at, full)
 
 
-@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"items": 1}', b"null", b"{"])
-@pytest.mark.parametrize(
-    "made", [made for made in CALLS if made.call.read is not nothing], ids=lambda m: str(m.call)
-)
-def test_an_answer_of_another_form_is_no_result(made: Made, body: bytes) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        made.call.read(Reply(200, {"content-type": "application/json"}, body))
+def check_result(made: Made, status: int, schema: Any, at: int, full: bool) -> None:
+    result = example(schema, schema["components"], at, full)
+    if made.path == "/predict_actions":
+        result["items"] *= 2  # as many as were asked for
+    if made.path == "/api/loans" and made.call.method == "PUT" and at == -1:
+        with pytest.raises(InvalidRequestError):  # which is a 200 there
+            made.call.read(answer(status, result))
+    else:
+        made.call.read(answer(status, result))
+
+
+def test_an_answer_of_another_form_is_no_result() -> None:
+    for made in CALLS:
+        if made.call.read is nothing:
+            continue
+        for body in (b"{}", b"[]", b'{"items": 1}', b"null", b"{"):
+            with pytest.raises(ValueError, match=r".+"):
+                made.call.read(Reply(200, {"content-type": "application/json"}, body))

@@ -16,7 +16,7 @@ from greenwave.client import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from greenwave.client.gateway import RunCalls
+from greenwave.client.gateway import Run
 from greenwave.client.login import Login, make_bearer, make_login
 from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, granted, step, unavailable
 
@@ -160,7 +160,7 @@ def test_a_call_that_needs_a_login_says_so() -> None:
 def test_a_given_token_is_used_as_it_is_and_its_refusal_is_final() -> None:
     bearer = make_bearer("t0ken\n", "token", "a token")
     play = Play([answer(), UNAUTHORIZED])
-    run = RunCalls("http://service", None, bearer)
+    run: Any = Run(lambda call: call, "http://service", None, bearer)
     play.perform(run.reset())
     play.now += 10**9
     with pytest.raises(UnauthorizedError):

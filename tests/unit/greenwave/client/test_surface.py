@@ -5,12 +5,10 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from collections.abc import Awaitable
 
 import greenwave.client
-from greenwave.client import (
-    AsyncClient,
-    Client,
-)
+from greenwave.client import AsyncClient, Client, Decision
 
 
 def test_both_clients_have_the_same_methods():
@@ -24,7 +22,7 @@ def test_both_clients_have_the_same_methods():
 
 def test_help_tells_what_a_call_takes_and_returns() -> None:
     blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
-    for client, returned in ((blocking, "Decision"), (awaiting, "Awaitable[Decision]")):
+    for client, returned in ((blocking, Decision), (awaiting, Awaitable[Decision])):
         act = client.run().act
         assert str(inspect.signature(act)).startswith("(junction: 'str', observation:")
         assert inspect.signature(act).return_annotation == returned
@@ -45,8 +43,8 @@ def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:
     }
     listed = (
         "from greenwave.client import Client; import sys;"
-        "from greenwave.client.inference import InferenceCalls;"
-        "InferenceCalls('').infer([[0.5]], ['pier'], runs='run-1'); print(*sys.modules)"
+        "from greenwave.client.inference import Inference;"
+        "Inference(print, '').infer([[0.5]], ['pier'], runs='run-1'); print(*sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
     assert heavy & set(result.stdout.decode().split()) == set()
