@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.net.net import SumoNet
+from lab.sim.metrics import EMITTED, Values
 from models.networks.form import Lane, NetworkFile, road_of
 
 SLOTS_S = (60, 300, 900, 1800, 3600)
@@ -127,7 +128,7 @@ def roads_behind(network: NetworkFile) -> dict[str, set[str]]:
 
 
 def read_details(
-    trips: Path,
+    values: Values,
     routes: Path,
     pending: Pending,
     net: SumoNet,
@@ -135,61 +136,48 @@ def read_details(
     queues: Queues,
     period_s: tuple[int, int],
 ) -> Details:
-    """Sum up SUMO's files of trips and routes, written with their unfinished vehicles.
+    """Sum up trips, and SUMO's file of routes, written with its unfinished vehicles.
 
     Args:
+        values: of the :class:`.Trips`.
         period_s: begin and end of the simulation.
     """
     begin_s, end_s = period_s
-    rows = np.array(list(_trips(trips, end_s))).reshape(-1, 7)
-    waits = _waits(routes, pending, net, roads_behind(network), end_s)
-    waiting, planned = rows[:, 0], rows[:, 1]
+    n_vehicles, delay = len(values["depart"]), values["departDelay"]
+    waiting = values["waitingTime"] + delay
+    planned = np.where(values["depart"] >= 0, values["depart"], end_s) - delay
+    emitted = np.column_stack([values[name] for name in EMITTED])
+    co2_kg, nox_kg, fuel_kg = emitted.sum(axis=0) / 1e6  # SUMO writes mg
     slot_s = slot_of(begin_s, end_s)
     slots = np.arange(begin_s, end_s + slot_s, slot_s)
-    n = max(1, len(rows))
-    co2_kg, nox_kg, fuel_kg = rows[:, 3:6].sum(axis=0) / 1e6  # SUMO writes mg
+    waits = _waits(routes, pending, net, roads_behind(network), end_s)
     return Details(
-        waiting_95_s=float(np.percentile(waiting, 95)) if len(rows) else 0.0,
+        waiting_95_s=float(np.percentile(waiting, 95)) if n_vehicles else 0.0,
         longest_waiting_s=float(waiting.max(initial=0)),
-        stops=float(rows[:, 2].sum() / n),
+        stops=float(values["waitingCount"].sum() / max(1, n_vehicles)),
         co2_kg=float(co2_kg),
         nox_g=float(1000 * nox_kg),
         fuel_kg=float(fuel_kg),
-        driven_km=float(rows[:, 6].sum() / 1000),
+        driven_km=float(values["routeLength"].sum() / 1000),
         departures=tuple(map(int, np.histogram(planned, slots)[0])),
-        approaches={
-            road: Approach(
-                len(seconds),
-                queues.mean(road),
-                queues.longest(road),
-                *(
-                    (float(np.mean(seconds)), float(np.percentile(seconds, 95)))
-                    if seconds
-                    else (0.0, 0.0)
-                ),
-                max(seconds, default=0.0),
-            )
-            for road, seconds in waits.items()
-        },
+        approaches={road: _approach(road, seconds, queues) for road, seconds in waits.items()},
     )
 
 
-def _trips(path: Path, end_s: int) -> Iterator[tuple[float, ...]]:
-    """Yield waiting, planned departure, stops, CO2, NOx, fuel, and metres of each vehicle."""
-    for _, trip in ET.iterparse(path):
-        if trip.tag != "tripinfo":
-            continue
-        departed_s, delay_s = float(trip.attrib["depart"]), float(trip.attrib["departDelay"])
-        emissions = trip.find("emissions")
-        emitted = {} if emissions is None else emissions.attrib
-        yield (
-            float(trip.attrib["waitingTime"]) + delay_s,
-            (departed_s if departed_s >= 0 else end_s) - delay_s,
-            float(trip.attrib["waitingCount"]),
-            *(float(emitted.get(name, 0)) for name in ("CO2_abs", "NOx_abs", "fuel_abs")),
-            float(trip.attrib["routeLength"]),
-        )
-        trip.clear()
+def _approach(road: str, waits_s: Sequence[float], queues: Queues) -> Approach:
+    counted = len(waits_s), queues.mean(road), queues.longest(road)
+    if not waits_s:
+        return Approach(*counted, 0.0, 0.0, 0.0)
+    mean_s, most_s = float(np.mean(waits_s)), float(np.percentile(waits_s, 95))
+    return Approach(*counted, mean_s, most_s, max(waits_s))
+
+
+def read_routes(path: Path) -> Iterator[tuple[ET.Element, ET.Element]]:
+    """Yield the vehicles of a file of SUMO's, each with the last route that it took."""
+    for _, vehicle in ET.iterparse(path):
+        if vehicle.tag == "vehicle":
+            yield vehicle, vehicle.findall(".//route")[-1]
+            vehicle.clear()
 
 
 def _waits(
@@ -198,10 +186,7 @@ def _waits(
     """Return by approach the seconds that each vehicle took beyond driving freely."""
     waits: dict[str, list[float]] = {road: [] for road in behind}
     counted = set().union(*behind.values())
-    for _, vehicle in ET.iterparse(path):
-        if vehicle.tag != "vehicle":
-            continue
-        route = vehicle.findall(".//route")[-1]  # the last one that it took
+    for vehicle, route in read_routes(path):
         roads = route.attrib["edges"].split()
         here_s, factor = float(vehicle.attrib["depart"]), float(vehicle.get("speedFactor", 1))
         waited: defaultdict[str, float] = defaultdict(float)
@@ -218,7 +203,6 @@ def _waits(
             here_s = left_s
         for road, seconds in waited.items():
             waits[road].append(seconds)
-        vehicle.clear()
     for road, seconds in pending:
         if road in waits:
             waits[road].append(seconds)

@@ -22,7 +22,7 @@ import numpy as np
 from lab.net.net import load_net
 from lab.sim.details import OPTIONS, Queues, read_details
 from lab.sim.loops import Loops
-from lab.sim.metrics import Metrics, read_trip_metrics
+from lab.sim.metrics import Metrics, read_trips, sum_up
 from lab.sim.observation import Observation, encode_observation
 from lab.sim.scenario import Counts, InvalidScenarioError, Scenario, options_of
 from lab.sim.signal import GuardedSignal, Signal, TimedSignal
@@ -236,15 +236,14 @@ class Environment:
             for each in libsumo.simulation.getPendingVehicles()
         ]
         libsumo.close()
-        trips, statistics = self._outputs / TRIPS, self._outputs / STATISTICS
-        metrics = read_trip_metrics(trips, self._queues.of_junctions, statistics, classes)
+        trips, queues = read_trips(self._outputs / TRIPS), self._queues
+        metrics = sum_up(trips, queues.of_junctions, self._outputs / STATISTICS, classes)
         if not self.scenario.detailed:
             return metrics
         scenario, routes = self.scenario, self._outputs / ROUTES
         net, period_s = load_net(scenario.net), (scenario.begin_s, self.time_s)
-        details = read_details(
-            trips, routes, pending, net, scenario.network, self._queues, period_s
-        )
+        values, network = trips.values, scenario.network
+        details = read_details(values, routes, pending, net, network, queues, period_s)
         return replace(metrics, details=details)
 
     def _new_signals(self) -> dict[str, Signal]:

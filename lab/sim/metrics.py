@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lab.sim.details import Details
+if TYPE_CHECKING:
+    from lab.sim.details import Details
+
+
+Values = Mapping[str, NDArray[np.float64]]
+EMITTED = "CO2_abs", "NOx_abs", "fuel_abs"
+READ = (
+    *("depart", "departDelay", "arrival", "waitingTime", "duration", "timeLoss"),
+    *("waitingCount", "routeLength", *EMITTED),
+)
+
+
+class Trips(NamedTuple):
+    """SUMO's file of trips.
+
+    Attributes:
+        values: of all vehicles, by the names in READ; masses in mg.
+        kinds: their types.
+        walks_s: delays of the pedestrians' walks.
+    """
+
+    values: Values
+    kinds: list[str]
+    walks_s: list[float]
+
+
+def read_trips(path: Path) -> Trips:
+    """Read SUMO's tripinfo file."""
+    rows, kinds, walks_s = [], [], []
+    for _, element in ET.iterparse(path):
+        if element.tag == "personinfo":
+            # SUMO knows no time loss of a walk that has not ended, only how long it has waited
+            walks_s += [
+                max(float(walk.get("timeLoss", 0)), float(walk.get("waitingTime", 0)))
+                for walk in element.iterfind("walk")
+            ]
+            element.clear()
+        elif element.tag == "tripinfo":
+            emissions = element.find("emissions")
+            known = element.attrib | ({} if emissions is None else emissions.attrib)
+            rows.append([float(known.get(name, 0)) for name in READ])
+            kinds.append(element.get("vType", ""))
+            element.clear()
+    columns = np.array(rows).reshape(-1, len(READ)).T
+    return Trips(dict(zip(READ, columns, strict=True)), kinds, walks_s)
 
 
 class Walks(NamedTuple):
@@ -65,22 +110,20 @@ class Departed(NamedTuple):
     delay_s: float
 
     @classmethod
-    def of(cls, departed: Sequence[Sequence[float]], waits_s: Sequence[float]) -> Departed:
-        """Return the means.
-
-        Args:
-            departed: waiting, travel, delay, departure and wait to depart of each vehicle.
-            waits_s: of those that did not depart, until the end.
-        """
-        if not departed:
+    def of(cls, values: Values) -> Departed:
+        """Return the means of a run; ``values`` are those of its :class:`Trips`."""
+        has_departed = values["depart"] >= 0
+        if not has_departed.any():
             return NO_DEPARTURES
-        table = np.array(departed)
-        last = table[table[:, 3].argmax()]
-        end_s = (table[:, 3] + table[:, 1]).max()
-        since_planned_s = end_s - (last[3] - last[4])
-        later = [wait_s for wait_s in waits_s if wait_s < since_planned_s]
-        waiting_s, travel_s = table[:, :2].mean(axis=0).tolist()
-        return cls(len(table), waiting_s, travel_s, float(np.mean([*table[:, 2], *later])))
+        names = "depart", "departDelay", "waitingTime", "duration", "timeLoss"
+        table = np.column_stack([values[name][has_departed] for name in names])
+        last = table[table[:, 0].argmax()]
+        end_s = (table[:, 0] + table[:, 3]).max()
+        waits_s = values["departDelay"][~has_departed]
+        later = waits_s[waits_s < end_s - (last[0] - last[1])]
+        waiting_s, travel_s = table[:, 2:4].mean(axis=0).tolist()
+        losses_s = table[:, 4] + table[:, 1]
+        return cls(len(table), waiting_s, travel_s, float(np.mean([*losses_s, *later])))
 
 
 NO_DEPARTURES = Departed(0, 0.0, 0.0, 0.0)
@@ -128,61 +171,47 @@ class Metrics:
         return total_s / (self.demanded + walks + more)
 
 
-def read_trip_metrics(
-    path: str | os.PathLike[str],
+def read_trip_metrics(path: Path) -> Metrics:
+    """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles."""
+    return sum_up(read_trips(path), {})
+
+
+def sum_up(
+    trips: Trips,
     queues: Mapping[str, float],
-    statistics: str | os.PathLike[str] | None = None,
+    statistics: Path | None = None,
     classes: Mapping[str, str] = NO_CLASSES,
 ) -> Metrics:
-    """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles.
+    """Return the metrics of a run's trips.
 
     Args:
         statistics: SUMO's statistic file.
         classes: by type of vehicle.
     """
-    rows, walks, departed, waits_s = [], [], [], []
+    values, number = trips.values, len(trips.kinds)
+    driven = np.column_stack([values[key] for key in ("waitingTime", "duration", "timeLoss")])
+    times = driven + values["departDelay"][:, None]
+    waiting, travel, time_loss = times.mean(axis=0) if number else (0.0, 0.0, 0.0)
     losses: defaultdict[str, list[float]] = defaultdict(list)
-    for _, trip in ET.iterparse(path):
-        if trip.tag == "personinfo":
-            # SUMO knows no time loss of a walk that has not ended, only how long it has waited
-            walks += [
-                max(float(walk.get("timeLoss", 0)), float(walk.get("waitingTime", 0)))
-                for walk in trip.iterfind("walk")
-            ]
-            trip.clear()
-        if trip.tag != "tripinfo":
-            continue
-        delay = float(trip.attrib["departDelay"])
-        driven = [float(trip.attrib[key]) for key in ("waitingTime", "duration", "timeLoss")]
-        arrived = float(trip.attrib["arrival"]) >= 0
-        rows.append([*(seconds + delay for seconds in driven), arrived])
-        depart_s = float(trip.attrib["depart"])
-        if depart_s >= 0:
-            departed.append([*driven[:2], rows[-1][2], depart_s, delay])
-        else:
-            waits_s.append(delay)
-        kind = trip.get("vType", "")
-        losses[classes.get(kind, kind)].append(rows[-1][2])
-        trip.clear()
-    table = np.array(rows).reshape(-1, 4)
-    waiting, travel, time_loss = table[:, :3].mean(axis=0) if rows else (0.0, 0.0, 0.0)
+    for kind, loss in zip(trips.kinds, times[:, 2], strict=True):
+        losses[classes.get(kind, kind)].append(loss)
     return Metrics(
         waiting_s=float(waiting),
         travel_s=float(travel),
         time_loss_s=float(time_loss),
         queues=dict(queues),
-        demanded=len(rows),
-        arrived=int(table[:, 3].sum()),
-        walks=Walks.of(walks),
+        demanded=number,
+        arrived=int((values["arrival"] >= 0).sum()),
+        walks=Walks.of(trips.walks_s),
         incidents=NO_INCIDENTS if statistics is None else _read_incidents(statistics),
         classes={
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
-        departed=Departed.of(departed, waits_s),
+        departed=Departed.of(values),
     )
 
 
-def _read_incidents(path: str | os.PathLike[str]) -> Incidents:
+def _read_incidents(path: Path) -> Incidents:
     root = ET.parse(path).getroot()
     safety, teleports = (next(root.iter(tag)).attrib for tag in ("safety", "teleports"))
     return Incidents(

@@ -18,6 +18,7 @@ import libsumo
 
 from lab.net.net import load_net
 from lab.net.program import Program
+from lab.sim.details import read_routes
 from lab.sim.environment import layers_of, sumo_command, sumo_errors
 from lab.sim.scenario import Scenario
 from lab.sim.webster import Flows, green_phases, green_times_s
@@ -142,12 +143,8 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
             for vehicle in libsumo.simulation.getPendingVehicles():
                 counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))
             libsumo.close()
-        for _, element in ET.iterparse(routes):
-            if element.tag == "vehicle":
-                driven = element.findall(".//route")[-1:]
-                for route in driven:
-                    counts.update(pairwise(route.attrib["edges"].split()))
-                element.clear()
+        for _, route in read_routes(routes):
+            counts.update(pairwise(route.attrib["edges"].split()))
     hours = (scenario.end_s - scenario.begin_s) / HOUR_S
     return {pair: count / hours for pair, count in counts.items()}
 

@@ -64,4 +64,4 @@ def replay(scenario: Scenario, seed: int, programs: Programs, gui: bool = True) 
         if ran.returncode:
             said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
             raise InvalidScenarioError(f"{Path(command[0]).name} has failed: {said}")
-        return read_trip_metrics(Path(folder, TRIPS), {})
+        return read_trip_metrics(Path(folder, TRIPS))

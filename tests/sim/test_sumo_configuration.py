@@ -52,7 +52,7 @@ def driven_by_sumo(config: Path, trips: Path) -> float:
         *("--summary-output=/dev/null", "--output-prefix="),
     )
     subprocess.run([*command, *outputs], check=True, capture_output=True, timeout=60)
-    return read_trip_metrics(trips, {}).time_loss_s
+    return read_trip_metrics(trips).time_loss_s
 
 
 def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.metrics import read_trip_metrics
+from lab.sim.metrics import read_trips, sum_up
 
 TRIPS = """<tripinfos>
 <tripinfo id="0" depart="10.00" departDelay="2.00" arrival="110.00" duration="100.00"
@@ -22,7 +22,7 @@ TRIPS = """<tripinfos>
 def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     path = tmp_path / "trips.xml"
     path.write_text(TRIPS)
-    metrics = read_trip_metrics(path, {"300839359": 1.5})
+    metrics = sum_up(read_trips(path), {"300839359": 1.5})
     assert metrics.waiting_s == pytest.approx((22 + 10 + 90) / 3)
     assert metrics.travel_s == pytest.approx((102 + 60 + 90) / 3)
     assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
@@ -35,7 +35,7 @@ def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> 
     path = tmp_path / "trips.xml"
     typed = TRIPS.replace('id="2"', 'id="2" vType="line 5"').replace('id="', 'vType="car" id="')
     path.write_text(typed.replace('vType="car" id="2" vType', 'id="2" vType'))
-    metrics = read_trip_metrics(path, {}, classes={"car": "passenger"})
+    metrics = sum_up(read_trips(path), {}, classes={"car": "passenger"})
     assert metrics.classes == {"line 5": (1, 90.0), "passenger": (2, pytest.approx(47 / 2))}
 
 
@@ -44,14 +44,14 @@ def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
     trips.write_text(TRIPS)
     safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
     path.write_text(f'<statistics><teleports total="2" jam="0"/>{safety}</statistics>')
-    assert read_trip_metrics(trips, {}, path).incidents == (3, 2, 7)
-    assert read_trip_metrics(trips, {}).incidents == (0, 0, 0)
+    assert sum_up(read_trips(trips), {}, path).incidents == (3, 2, 7)
+    assert sum_up(read_trips(trips), {}).incidents == (0, 0, 0)
 
 
 def test_no_trips_give_zeros(tmp_path: Path) -> None:
     path = tmp_path / "trips.xml"
     path.write_text("<tripinfos></tripinfos>")
-    metrics = read_trip_metrics(path, {})
+    metrics = sum_up(read_trips(path), {})
     assert (metrics.waiting_s, metrics.demanded, metrics.arrived) == (0, 0, 0)
     assert metrics.departed == (0, 0, 0, 0)
 
@@ -61,4 +61,4 @@ def test_as_resco_counts_a_vehicle_that_never_departed_counts_only_after_the_las
 ) -> None:
     path = tmp_path / "trips.xml"  # the last departure, at 50 s, was planned 60 s before the end
     path.write_text(TRIPS.replace('departDelay="90.00"', 'departDelay="45.00"'))
-    assert read_trip_metrics(path, {}).departed.delay_s == pytest.approx((32 + 15 + 45) / 3)
+    assert sum_up(read_trips(path), {}).departed.delay_s == pytest.approx((32 + 15 + 45) / 3)
