@@ -27,7 +27,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference openapi check test test-all lane-cluster lane-rest unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan resco safety screenshots audit docs release lock clean
+.PHONY: help up down status deploy rollback reference openapi check test test-all lane-cluster lane-rest unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan safety screenshots audit docs release lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -140,11 +140,8 @@ train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO
 train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
 	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
-evaluate: $(VENV)/.lab  ## compare the policy with its peers on unseen traffic (resumable)
+evaluate: $(VENV)/.lab  ## compare controllers: policy, cyclic, detectors, persons or resco (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
 	@$(BIN)/python -m lab.evaluate $(ARGS)
-
-resco: $(VENV)/.lab  ## compare classic controllers on RESCO's scenarios (RESCO=folder; resumable; ARGS="--help" for options)
-	@$(BIN)/python -m lab.evaluate.resco --resco "$(RESCO)" $(ARGS)
 
 safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
 	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_policy, check_routes, check_safety, check_signals
-from lab.evaluate.kept_runs import make_runs, read_run
-from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
-from lab.sim.details import Approach, Details
-from lab.sim.metrics import Metrics
+from lab.evaluate.runs import SUMO, Run, make_runs, read_run, write_csv
+from lab.sim.controllers import CONTROLS, GUARDED, Control, run
+from lab.sim.details import Approach
 from lab.sim.scenario import Scenario
-from models.atomic_write import atomic_write
 from models.networks.file import network_as_json
 
-POLICY = "policy"
 RULES = (
     *("begin_s", "end_s", "decision_s", "yellow_s", "all_red_s", "min_green_s"),
     *("counts", "program", "bus_weight", "cyclic", "detectors"),
 )
-KEPT, RUNS, QUEUES, CLASSES = "runs", "runs.csv", "queues.csv", "classes.csv"
-APPROACHES = "approaches.csv"
+KEPT, RUNS = "runs", "runs.csv"
+# Files of what runs have of each part: by name, the measure, and the heads of the columns.
+OF_PARTS = {
+    "queues.csv": ("queues", ("signal", "standing")),
+    "classes.csv": ("classes", ("class", "vehicles", "delay_s")),
+    "approaches.csv": ("approaches", ("road", *Approach._fields)),
+}
 OWN_CHANGES = ("fixed time", "Webster")  # their programs have the changes of the net
 COLUMNS = (
     *("controller", "seed", "delay_s", "waiting_s", "waiting_95_s", "longest_waiting_s", "trip_s"),
@@ -35,84 +35,6 @@ COLUMNS = (
     *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
     *("collisions", "teleports", "emergency_braking"),
 )
-
-
-@dataclass(frozen=True)
-class CityRun:
-    """How one run went; times are means in seconds per vehicle of the demand.
-
-    Attributes:
-        delay_s: time loss and wait to depart, as RESCO defines it; a vehicle that never departed
-            waits until the end.
-        queues: by junction, mean number of standing vehicles on its incoming lanes.
-        walks: of pedestrians; their delay is the time lost against walking freely.
-        walk_delay_95_s: its 95th percentile.
-        classes: by SUMO's class of vehicles, their number and delay.
-        departures, approaches: and the other values, see :class:`.Details`.
-    """
-
-    controller: str
-    seed: int
-    delay_s: float
-    waiting_s: float
-    trip_s: float
-    demanded: int
-    arrived: int
-    queues: Mapping[str, float]
-    walks: int = 0
-    walk_delay_s: float = 0.0
-    walk_delay_95_s: float = 0.0
-    walk_delay_longest_s: float = 0.0
-    collisions: int = 0
-    teleports: int = 0
-    emergency_braking: int = 0
-    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    waiting_95_s: float = 0.0
-    longest_waiting_s: float = 0.0
-    stops: float = 0.0
-    co2_kg: float = 0.0
-    nox_g: float = 0.0
-    fuel_kg: float = 0.0
-    driven_km: float = 0.0
-    departures: Sequence[int] = ()
-    approaches: Mapping[str, Approach] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, made: Mapping[str, Any]) -> CityRun:
-        """Return a run from the values of its JSON file."""
-        approaches = {road: Approach(*values) for road, values in made["approaches"].items()}
-        values = {name: made[name] for name in cls.__dataclass_fields__}
-        return cls(**{**values, "approaches": approaches})
-
-    @classmethod
-    def of(cls, controller: str, seed: int, metrics: Metrics) -> CityRun:
-        return cls(
-            controller,
-            seed,
-            delay_s=round(metrics.time_loss_s, 3),
-            waiting_s=round(metrics.waiting_s, 3),
-            trip_s=round(metrics.travel_s, 3),
-            demanded=metrics.demanded,
-            arrived=metrics.arrived,
-            queues={name: round(queue, 3) for name, queue in metrics.queues.items()},
-            walks=metrics.walks.number,
-            walk_delay_s=round(metrics.walks.mean_s, 3),
-            walk_delay_95_s=round(metrics.walks.percentile_95_s, 3),
-            walk_delay_longest_s=round(metrics.walks.longest_s, 3),
-            **metrics.incidents._asdict(),
-            classes={name: (n, round(loss, 3)) for name, (n, loss) in metrics.classes.items()},
-            **({} if metrics.details is None else _rounded(metrics.details)),
-        )
-
-
-def _rounded(details: Details) -> dict[str, Any]:
-    values = {name: getattr(details, name) for name in details.__dataclass_fields__}
-    rounded = {name: round(each, 3) for name, each in values.items() if isinstance(each, float)}
-    approaches = {
-        road: Approach(*(round(each, 3) for each in approach))
-        for road, approach in details.approaches.items()
-    }
-    return {**values, **rounded, "approaches": approaches}
 
 
 @dataclass(frozen=True)
@@ -130,14 +52,26 @@ class Comparison:
     seeds: range
     safety: bool = False
 
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        bare = [Case(each, each) for each in (*CONTROLS, *([POLICY] if self.policy else []))]
+        guarded = [
+            Case(f"{each.name}{GUARDED}", each.control, guarded=True)
+            for each in bare
+            if each.name not in OWN_CHANGES
+        ]
+        return (*bare, *guarded) if self.safety else tuple(bare)
+
     @property
     def controllers(self) -> tuple[str, ...]:
-        bare = tuple(CONTROLS) if self.policy is None else (*CONTROLS, POLICY)
-        guarded = [f"{each}{GUARDED}" for each in bare if each not in OWN_CHANGES]
-        return (*bare, *guarded) if self.safety else bare
+        return tuple(case.name for case in self.cases)
 
-    def scenario_of(self, controller: str) -> Scenario:
-        return replace(self.scenario, guarded=controller.endswith(GUARDED), detailed=True)
+    def scenario_of(self, case: Case) -> Scenario:
+        return replace(self.scenario, guarded=case.guarded, detailed=True)
+
+    def control_of(self, case: Case) -> Control:
+        """Return what controls the signals in a case."""
+        return case.make(self.scenario_of(case), self.policy if case.is_policy else None)
 
     @cached_property
     def same(self) -> dict[str, str]:
@@ -146,19 +80,18 @@ class Comparison:
         digest = digest_of_files(scenario)
         digest.update(repr([getattr(scenario, name) for name in RULES]).encode())
         digest.update(repr(COLUMNS).encode())
-        return {"sumo": version("eclipse-sumo"), "city": digest.hexdigest()}
+        return {"sumo": SUMO, "city": digest.hexdigest()}
 
-    def files(self, folder: Path) -> dict[Path, tuple[str, int]]:
-        """Return controller and seed of each run, by the file that keeps it."""
-        names = {each: each.replace(" ", "_") for each in self.controllers}
+    def files(self, folder: Path) -> dict[Path, tuple[Case, int]]:
+        """Return case and seed of each run, by the file that keeps it."""
+        names = {case: case.name.replace(" ", "_") for case in self.cases}
         if self.policy is not None:  # each policy has separate runs
             weights = hashlib.blake2b(self.policy.read_bytes(), digest_size=8)
-            for each in names:
-                if each.removesuffix(GUARDED) == POLICY:
-                    names[each] += f"-{weights.hexdigest()}"
+            for case in filter(lambda each: each.is_policy, names):
+                names[case] += f"-{weights.hexdigest()}"
         return {
-            folder / f"{name}-{seed}.json": (controller, seed)
-            for controller, name in names.items()
+            folder / f"{name}-{seed}.json": (case, seed)
+            for case, name in names.items()
             for seed in self.seeds
         }
 
@@ -171,7 +104,7 @@ def digest_of_files(scenario: Scenario) -> hashlib.blake2b:
     return digest
 
 
-def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]:
+def compare(comparison: Comparison, folder: Path, workers: int) -> list[Run]:
     """Make the runs that the folder lacks and write every figure; returns all runs.
 
     Raises:
@@ -188,63 +121,18 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[CityRun]
     if any(read_run(path, same) is None for path in files):
         check_routes(comparison.scenario)
     jobs = {path: partial(_run, comparison, *cell, same) for path, cell in files.items()}
-    runs = [CityRun.read(made) for made in make_runs(jobs, same, workers).values()]
-    tables = {
-        RUNS: _of_runs(runs),
-        QUEUES: _of_queues(runs),
-        CLASSES: _of_classes(runs),
-        APPROACHES: _of_approaches(runs),
-    }
-    for name, rows in tables.items():
-        write_csv(folder / name, rows)
+    runs = [Run.read(made) for made in make_runs(jobs, same, workers).values()]
+    write_csv(folder / RUNS, COLUMNS, ([getattr(run, name) for name in COLUMNS] for run in runs))
+    for name, (measure, heads) in OF_PARTS.items():
+        rows = (
+            (run.controller, run.seed, part, *(value if isinstance(value, tuple) else (value,)))
+            for run in runs
+            for part, value in getattr(run, measure).items()
+        )
+        write_csv(folder / name, ("controller", "seed", *heads), rows)
     return runs
 
 
-def _run(
-    comparison: Comparison, controller: str, seed: int, same: Mapping[str, str]
-) -> dict[str, Any]:
-    scenario = comparison.scenario_of(controller)
-    metrics = run(scenario, seed, control_of(comparison, controller))
-    return asdict(CityRun.of(controller, seed, metrics)) | dict(same)
-
-
-def control_of(comparison: Comparison, controller: str) -> Control:
-    """Return what controls the signals under a controller's name."""
-    scenario, bare = comparison.scenario_of(controller), controller.removesuffix(GUARDED)
-    if bare == POLICY and comparison.policy is not None:
-        return policy_control(scenario, comparison.policy)
-    return CONTROLS[bare](scenario)
-
-
-def _of_runs(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
-    yield COLUMNS
-    for each in runs:
-        yield [getattr(each, name) for name in COLUMNS]
-
-
-def _of_queues(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
-    yield "controller", "seed", "signal", "standing"
-    for each in runs:
-        for signal, standing in each.queues.items():
-            yield each.controller, each.seed, signal, standing
-
-
-def _of_classes(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
-    yield "controller", "seed", "class", "vehicles", "delay_s"
-    for each in runs:
-        for name, (number, delay_s) in each.classes.items():
-            yield each.controller, each.seed, name, number, delay_s
-
-
-def _of_approaches(runs: Sequence[CityRun]) -> Iterable[Sequence[object]]:
-    yield "controller", "seed", "road", *Approach._fields
-    for each in runs:
-        for road, approach in each.approaches.items():
-            yield each.controller, each.seed, road, *approach
-
-
-def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    with atomic_write(path) as file:
-        file.write(text.getvalue().encode())
+def _run(comparison: Comparison, case: Case, seed: int, same: Mapping[str, str]) -> dict[str, Any]:
+    metrics = run(comparison.scenario_of(case), seed, comparison.control_of(case))
+    return asdict(Run.of(case.name, seed, metrics)) | dict(same)

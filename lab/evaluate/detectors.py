@@ -1,10 +1,9 @@
 """Diagnose the working detectors of healthy hours: count false alarms, or fit the limits.
 
-``python -m lab.evaluate.detectors`` drives the shipped network with its policy, or RESCO's
-maps with the greedy controller, or by ``--policy`` where greedy jams. It prints the alarms and
-the detector hours of each network.
-``--limits FILE`` then writes the network file with a limit of no activity for each lane: what
-speaks most for it in AIMED_HOURS, extrapolated from the measured hours.
+``python -m lab.evaluate.detectors`` drives the shipped network with its policy, or one of RESCO's
+maps with the greedy controller, or by ``--policy`` where greedy jams. It prints the alarms and the
+detector hours. ``--limits FILE`` then writes the network file with a limit of no activity for each
+lane: what speaks most for it in AIMED_HOURS, extrapolated from the measured hours.
 """
 
 from __future__ import annotations
@@ -13,32 +12,23 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from lab.evaluate.cases import LEVELS
-from lab.evaluate.resco import scenario_of
-from lab.evaluate.resco_published import MAPS
-from lab.sim.controllers import (
-    CONTROLS,
-    Control,
-    Controller,
-    PolicyController,
-    policy_control,
-    run,
-)
+import numpy as np
+
+from lab.evaluate.cases import LEVELS, POLICY, RESCO, STUDIES, Case
+from lab.evaluate.jobs import Job
+from lab.evaluate.resco import MAPS
+from lab.sim.controllers import Controller, run
 from lab.sim.diagnosed import Diagnosed
-from lab.sim.environment import Environment
-from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.sim.environment import Environment, Observations
+from lab.sim.scenario import InvalidScenarioError
 from models.atomic_write import atomic_write
-from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.form import DetectorLimits, Lane, NetworkFile
 from models.networks.network import network_of
-from models.networks.shipped import NETWORK_FILE, SHIPPED
 from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
-from models.policy.step import PolicyStep
 
 FIRST_SEED = 201  # neither training nor test seeds
 STARTS = 60  # times an hour that a lane's evidence begins anew: in each red
@@ -46,7 +36,8 @@ AIMED_HOURS = 10_000  # of a lane, in which a limit may be reached once
 FEWEST = 20  # readings above zero of a lane in all hours, for a limit
 
 
-class Hours(NamedTuple):
+@dataclass
+class Hours:
     """Healthy hours of one network.
 
     Attributes:
@@ -57,52 +48,44 @@ class Hours(NamedTuple):
         seen: by junction and lane, readings above zero.
     """
 
-    hours: float
-    alarms: Counter[str]
-    where: list[str]
-    quiet: Mapping[tuple[str, int], float]
-    seen: Counter[tuple[str, int]]
+    hours: float = 0.0
+    alarms: Counter[str] = field(default_factory=Counter)
+    where: list[str] = field(default_factory=list)
+    quiet: dict[tuple[str, int], float] = field(default_factory=dict)
+    seen: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-
-def diagnose(network: NetworkFile, runs: Iterator[tuple[Scenario, int, Control]]) -> Hours:
-    """Simulate runs and diagnose their detectors by the limits of the network file."""
-    hours, alarms, seen = 0.0, Counter[str](), Counter[tuple[str, int]]()
-    where: list[str] = []
-    quiet: dict[tuple[str, int], float] = {}
-    n_detectors = sum(len(each.lanes) for each in network.junctions)
-    n_phases = {each.id: len(each.phases) for each in network.junctions}
-    for scenario, seed, control in runs:
-        if not callable(control):
-            raise TypeError("programs of SUMO show no phases to diagnose by")
+    def drive(self, job: Job, unlimited: bool) -> NetworkFile:
+        """Simulate a run, and diagnose its detectors by the limits of the network file, or none."""
+        scenario = job.scenario
+        file, control = scenario.network, job.control(scenario)
+        assert callable(control)
+        network = network_of(with_limits(file, Hours()) if unlimited else file)
         made: list[Diagnosed] = []
 
-        def diagnosed(
-            environment: Environment,
-            make: Callable[[Environment], Controller] = control,
-            made: list[Diagnosed] = made,
-        ) -> Controller:
-            made.append(Diagnosed(make(environment), network_of(network)))
+        def diagnosed(environment: Environment) -> Controller:
+            made.append(Diagnosed(control(environment), network))
             return made[0]
 
-        def count(observations: Mapping[str, object], actions: object) -> None:
-            for name, observation in observations.items():
-                for lane, reading in enumerate(observation[n_phases[name] + 1 :]):  # type: ignore[index]
-                    seen[name, lane] += reading > 0
+        def count(observations: Observations, _: object) -> None:
+            for junction in file.junctions:
+                readings = observations[junction.id][len(junction.phases) + 1 :]
+                self.seen.update((junction.id, int(lane)) for lane in np.flatnonzero(readings))
 
-        metrics = run(scenario, seed, diagnosed, count)
-        hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
-        alarms += made[0].alarms
-        if made[0].alarms:
-            found = made[0].alarms.total()
-            where.append(f"{found} with seed {seed}, time loss {metrics.time_loss_s:.0f} s")
+        metrics = run(scenario, job.seed, diagnosed, count)
+        n_detectors = sum(len(each.lanes) for each in file.junctions)
+        self.hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
+        self.alarms += made[0].alarms
+        if found := made[0].alarms.total():
+            self.where.append(
+                f"{found} with seed {job.seed}, time loss {metrics.time_loss_s:.0f} s"
+            )
         for lane, most in made[0].quiet.items():
-            quiet[lane] = max(quiet.get(lane, 0.0), most)
-    return Hours(hours, alarms, where, quiet, seen)
+            self.quiet[lane] = max(self.quiet.get(lane, 0.0), most)
+        return file
 
 
 def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
     """Return the network with a limit of no activity for each lane that has traffic."""
-
     hours = measured.hours / sum(len(each.lanes) for each in network.junctions)
     margin = _margin(hours) if hours else 0.0
 
@@ -132,64 +115,37 @@ def _margin(hours: float) -> float:
     return math.log(STARTS * AIMED_HOURS) / math.log(STARTS * max(1.0, hours))
 
 
-def _without_limits(network: NetworkFile) -> NetworkFile:
-    unlimited = Hours(0, Counter(), [], {}, Counter())
-    return with_limits(network, unlimited)
-
-
-def _shipped_runs(seeds: range) -> Iterator[tuple[Scenario, int, Control]]:
-    step = PolicyStep.load(SHIPPED_POLICY, SHIPPED)
-    for seed in seeds:
-        for make in LEVELS.values():
-            yield make(seed), seed, lambda environment: PolicyController(step, SHIPPED)
-
-
-def _map_runs(
-    scenario: Scenario, policy: Path | None, seeds: range
-) -> Iterator[tuple[Scenario, int, Control]]:
-    for seed in seeds:
-        yield (
-            scenario,
-            seed,
-            policy_control(scenario, policy) if policy else CONTROLS["greedy"](scenario),
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--resco", type=Path, help="folder of RESCO's maps, to drive these")
-    parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
-    parser.add_argument("--policy", type=Path, help="that drives one map, such as a start.th")
-    parser.add_argument("--network", type=Path, help="network file with the limits of one map")
+    parser.add_argument("--maps", type=Path, help="folder with a folder of each map of RESCO")
+    parser.add_argument("--map", choices=MAPS, help="to drive (default: the shipped network)")
+    parser.add_argument("--policy", type=Path, help="that drives the map, such as a start.th")
     parser.add_argument("--seeds", type=int, default=4, help="how many")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--limits", type=Path, metavar="FILE", help="network file to write")
     options = parser.parse_args()
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    of_one = options.limits or options.network or options.policy
-    if of_one and options.resco and len(options.maps) > 1:
-        parser.error("--limits, --network and --policy are of one map; name it with --maps")
+    policy = options.policy if options.map else SHIPPED_POLICY
+    case = Case("driven", "greedy" if policy is None else POLICY)
+    traffic = [
+        each
+        for group in STUDIES[RESCO if options.map else POLICY].values()
+        for each in group.traffic
+        if each.name in (options.map, *LEVELS)
+    ]
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    measured = Hours()
     try:
-        networks = {"greenwave": (read_network_file(NETWORK_FILE), partial(_shipped_runs, seeds))}
-        if options.resco:
-            scenarios = {name: scenario_of(options.resco, name) for name in options.maps}
-            networks = {
-                name: (each.network, partial(_map_runs, each, options.policy, seeds))
-                for name, each in scenarios.items()
-            }
-        for name, (network, runs) in networks.items():
-            if options.network:
-                network = read_network_file(options.network)
-            measured = diagnose(_without_limits(network) if options.limits else network, runs())
-            found = ", ".join(f"{n} {fault}" for fault, n in measured.alarms.items()) or "none"
-            sys.stdout.write(f"{name}: {measured.hours:.0f} detector hours, alarms: {found}\n")
-            for sentence in measured.where:
-                sys.stdout.write(f"  {sentence}\n")
-            if options.limits:
-                with atomic_write(options.limits) as file:
-                    file.write(network_as_json(with_limits(network, measured)).encode())
+        for seed in seeds:
+            for each in dict.fromkeys(traffic):
+                job = Job(each, case, seed, policy, options.maps)
+                network = measured.drive(job, unlimited=options.limits is not None)
     except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))
+    found = ", ".join(f"{n} {fault}" for fault, n in measured.alarms.items()) or "none"
+    lines = [f"{network.name}: {measured.hours:.0f} detector hours, alarms: {found}"]
+    sys.stdout.write("\n  ".join([*lines, *measured.where]) + "\n")
+    if options.limits:
+        with atomic_write(options.limits) as file:
+            file.write(network_as_json(with_limits(network, measured)).encode())
 
 
 if __name__ == "__main__":

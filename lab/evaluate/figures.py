@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.evaluate.comparison import CityRun
+from lab.evaluate.runs import Run
 from lab.evaluate.statistics import Estimate, estimate
 from lab.sim.details import Approach
 
-Measure = Callable[[CityRun], float]
+Measure = Callable[[Run], float]
 
 MEASURES: dict[str, Measure] = {
     "delay": lambda run: run.delay_s,
@@ -50,7 +50,7 @@ INCIDENTS: dict[str, Measure] = {
 }
 
 
-def stops_of(run: CityRun) -> float:
+def stops_of(run: Run) -> float:
     return run.stops
 
 
@@ -89,7 +89,7 @@ class Figures:
         controllers, seeds, junctions: in the order of the runs.
     """
 
-    def __init__(self, runs: Sequence[CityRun]) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = {
             name: [run for run in runs if run.controller == name]
             for name in dict.fromkeys(run.controller for run in runs)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from lab.evaluate.cases import POLICY
 from lab.evaluate.chart import columns
 from lab.evaluate.city_map import draw_map
-from lab.evaluate.comparison import POLICY, CityRun, Comparison
+from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import Figures
+from lab.evaluate.runs import SUMO, Run
 from lab.evaluate.summary import listed
 from lab.evaluate.terms import MOST_APPROACHES, Terms
 from lab.net.net import load_net
-from lab.sim.controllers import GUARDED
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.details import slot_of
 from lab.sim.scenario import Scenario
@@ -45,15 +45,15 @@ MEANINGS = {
 }
 
 
-def write_page(comparison: Comparison, runs: Sequence[CityRun], path: Path) -> None:
+def write_page(comparison: Comparison, runs: Sequence[Run], path: Path) -> None:
     with atomic_write(path) as file:
         file.write(page_of(comparison, runs).encode())
 
 
-def page_of(comparison: Comparison, runs: Sequence[CityRun]) -> str:
+def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
     """Return the page's HTML; the same runs make the same page."""
     scenario = comparison.scenario
-    terms = list(_terms(runs, places_of(scenario)))
+    terms = list(_terms(comparison, runs))
     last = terms[-1]
     approaches = last.figures.approaches(last.best)
     loader = FileSystemLoader(Path(__file__).parent)
@@ -82,18 +82,18 @@ def page_of(comparison: Comparison, runs: Sequence[CityRun]) -> str:
     )
 
 
-def _terms(runs: Sequence[CityRun], places: dict[str, str]) -> Iterator[Terms]:
+def _terms(comparison: Comparison, runs: Sequence[Run]) -> Iterator[Terms]:
     """Yield the runs without the safety layer, and those behind it if there are any."""
-    bare = [run for run in runs if not run.controller.endswith(GUARDED)]
-    guarded = [
-        replace(run, controller=run.controller.removesuffix(GUARDED))
-        for run in runs
-        if run.controller.endswith(GUARDED)
-    ]
-    if bare:
-        yield Terms("without the safety layer", Figures(bare), places)
-    if guarded:
-        yield Terms("behind the safety layer", Figures(guarded), places)
+    cases = {case.name: case for case in comparison.cases}
+    places = places_of(comparison.scenario)
+    for guarded, words in ((False, "without the safety layer"), (True, "behind the safety layer")):
+        chosen = [
+            replace(run, controller=cases[run.controller].control)
+            for run in runs
+            if cases[run.controller].guarded == guarded
+        ]
+        if chosen:
+            yield Terms(words, Figures(chosen), places)
 
 
 def places_of(scenario: Scenario) -> dict[str, str]:
@@ -119,7 +119,7 @@ def _clock(second: int) -> str:
     return f"{second // HOUR_S}:{second // 60 % 60:02}"
 
 
-def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[str, str]]:
+def _rules(comparison: Comparison, runs: Sequence[Run]) -> Iterable[tuple[str, str]]:
     scenario, seeds = comparison.scenario, comparison.seeds
     hours = (scenario.end_s - scenario.begin_s) / HOUR_S
     yield "Network", f"{len(scenario.network.junctions)} signals, in {scenario.net.name}"
@@ -155,7 +155,7 @@ def _rules(comparison: Comparison, runs: Sequence[CityRun]) -> Iterable[tuple[st
             f"SUMO reads {scenario.config.name}; replaced are its seed, begin, end, teleporting and"
             " outputs",
         )
-    yield "Simulator", f"SUMO {version('eclipse-sumo')}"
+    yield "Simulator", f"SUMO {SUMO}"
     yield "Digest of files and rules", comparison.same["city"]
 
 

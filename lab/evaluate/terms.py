@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from lab.evaluate.chart import bars
 from lab.evaluate.city_map import level_of
-from lab.evaluate.comparison import CityRun
 from lab.evaluate.figures import (
     EMISSIONS,
     INCIDENTS,
@@ -25,6 +24,7 @@ from lab.evaluate.figures import (
     queue_at,
     stops_of,
 )
+from lab.evaluate.runs import Run
 from lab.evaluate.summary import DELAY, listed, summary_of, warnings_of
 
 MOST_APPROACHES = 40
@@ -200,7 +200,7 @@ class Terms:
             return None
         return self._table(INCIDENTS, marked=False)
 
-    def classes(self, run: CityRun) -> Table | None:
+    def classes(self, run: Run) -> Table | None:
         """Delay by class of vehicles; None if there is one."""
         if len(run.classes) < 2:
             return None

@@ -15,7 +15,7 @@ from lab.net.net import load_net
 from lab.shadow.lamps import Stages
 from lab.shadow.records import Record
 from lab.sim.controllers import Control, run
-from lab.sim.environment import Observations
+from lab.sim.environment import Observations, read_states, shown_states
 from lab.sim.scenario import Scenario
 
 SETBACK_M = 50.0  # from the stop line to a lane's loop, or half of a shorter lane
@@ -34,7 +34,10 @@ def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
         elements = (*scenario.elements, *_outputs(scenario, folder))
         watched = replace(scenario, elements=elements)
         run(watched, seed, control, lambda observations, actions: observed.append(observations))
-        states = list(_states(folder / _STATES))
+        states = [
+            Record(time=each.time_s, junction=each.signal, state=each.state)
+            for each in read_states(folder / _STATES)
+        ]
         loops = sorted(_actuations(scenario, folder / _LOOPS), key=attrgetter("time"))
     decisions = _decisions(scenario, observed, states)
     return list(merge(states, loops, decisions, key=attrgetter("time")))
@@ -42,10 +45,9 @@ def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
 
 def _outputs(scenario: Scenario, folder: Path) -> Iterator[str]:
     lanes = load_net(scenario.net, scenario.program).lanes
-    states, loops = (quoteattr(str(folder / name)) for name in (_STATES, _LOOPS))
+    loops = quoteattr(str(folder / _LOOPS))
+    yield from shown_states(scenario, folder / _STATES)
     for junction in scenario.network.junctions:
-        source = quoteattr(junction.id)
-        yield f'<timedEvent type="SaveTLSSwitchStates" source={source} dest={states}/>'
         for lane in junction.lanes:
             position_m = -min(SETBACK_M, lanes[lane.id].length_m / 2)
             name = quoteattr(lane.id)
@@ -53,17 +55,6 @@ def _outputs(scenario: Scenario, folder: Path) -> Iterator[str]:
                 f"<instantInductionLoop id={name} lane={name} pos={quoteattr(f'{position_m}')}"
                 f" file={loops}/>"
             )
-
-
-def _states(path: Path) -> Iterator[Record]:
-    before: dict[str, str] = {}
-    for _, element in ET.iterparse(path):
-        if element.tag == "tlsState":
-            junction, state = element.attrib["id"], element.attrib["state"]
-            if before.get(junction) != state:
-                before[junction] = state
-                yield Record(time=float(element.attrib["time"]), junction=junction, state=state)
-        element.clear()
 
 
 def _actuations(scenario: Scenario, path: Path) -> Iterator[Record]:

@@ -6,9 +6,8 @@ a vehicle leaves each road of its route.
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.net.net import SumoNet
-from lab.sim.metrics import EMITTED, Values
+from lab.sim.trips import EMITTED, Values, read_routes
 from models.networks.form import Lane, NetworkFile, road_of
 
 SLOTS_S = (60, 300, 900, 1800, 3600)
@@ -170,14 +169,6 @@ def _approach(road: str, waits_s: Sequence[float], queues: Queues) -> Approach:
         return Approach(*counted, 0.0, 0.0, 0.0)
     mean_s, most_s = float(np.mean(waits_s)), float(np.percentile(waits_s, 95))
     return Approach(*counted, mean_s, most_s, max(waits_s))
-
-
-def read_routes(path: Path) -> Iterator[tuple[ET.Element, ET.Element]]:
-    """Yield the vehicles of a file of SUMO's, each with the last route that it took."""
-    for _, vehicle in ET.iterparse(path):
-        if vehicle.tag == "vehicle":
-            yield vehicle, vehicle.findall(".//route")[-1]
-            vehicle.clear()
 
 
 def _waits(

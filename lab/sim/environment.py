@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import NamedTuple, Self
+from xml.sax.saxutils import quoteattr
 
 import libsumo
 import numpy as np
@@ -22,10 +23,11 @@ import numpy as np
 from lab.net.net import load_net
 from lab.sim.details import OPTIONS, Queues, read_details
 from lab.sim.loops import Loops
-from lab.sim.metrics import Metrics, read_trips, sum_up
+from lab.sim.metrics import Metrics, sum_up
 from lab.sim.observation import Observation, encode_observation
 from lab.sim.scenario import Counts, InvalidScenarioError, Scenario, options_of
 from lab.sim.signal import GuardedSignal, Signal, TimedSignal
+from lab.sim.trips import read_trips
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, SafetyLayer, Shown, read_layers
@@ -45,7 +47,7 @@ Count = Callable[[str], float]  # vehicles on a lane
 class Change(NamedTuple):
     """A state that a signal shows from a second on."""
 
-    time_s: int
+    time_s: float
     signal: str
     state: str
 
@@ -58,6 +60,7 @@ class Environment:
             none. None to set signals by actions.
 
     Attributes:
+        seed: of the run.
         time_s: in SUMO's clock.
         changes: of the signals that actions set, in their order.
     """
@@ -97,6 +100,7 @@ class Environment:
             InvalidScenarioError: SUMO refuses it, such as for routes that leave the network.
         """
         self.close()
+        self.seed = seed
         self._folder = TemporaryDirectory(prefix="greenwave-")
         folder = Path(self._folder.name)
         self._outputs = folder
@@ -298,6 +302,25 @@ class Environment:
                 signal.phase, len(junction.phases), signal.may_change, counted, self._scales[name]
             )
         return observations
+
+
+def shown_states(scenario: Scenario, path: Path) -> Iterator[str]:
+    """Yield the elements that let SUMO write what the signals show, for :func:`read_states`."""
+    for junction in scenario.network.junctions:
+        source, to = quoteattr(junction.id), quoteattr(str(path))
+        yield f'<timedEvent type="SaveTLSSwitchStates" source={source} dest={to}/>'
+
+
+def read_states(path: Path) -> Iterator[Change]:
+    """Yield the states that SUMO wrote, each with its first second."""
+    before: dict[str, str] = {}
+    for _, element in ET.iterparse(path):
+        if element.tag == "tlsState":
+            junction, state = element.attrib["id"], element.attrib["state"]
+            if before.get(junction) != state:
+                yield Change(float(element.attrib["time"]), junction, state)
+                before[junction] = state
+        element.clear()
 
 
 def vehicles_within(lane: str, range_m: float) -> list[str]:

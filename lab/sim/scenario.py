@@ -85,6 +85,7 @@ class Scenario:
         program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the
             time; the seed draws which one. None if none is broken.
+        lead: vehicles by which another phase must lead under pressure within 100 m.
         detectors: whether observations and queues are estimated from the detectors of the network
             file; otherwise the vehicles on each lane are known.
     """
@@ -110,6 +111,7 @@ class Scenario:
     bus_weight: float = 1.0
     detector_reads: float | None = None
     detectors: bool = False
+    lead: float = 1.0
 
     def __post_init__(self) -> None:
         if self.end_s <= self.begin_s:

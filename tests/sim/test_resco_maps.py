@@ -9,9 +9,11 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from lab.evaluate.resco import scenario_of
-from lab.evaluate.resco_measures import RescoQueue
+
+from lab.evaluate.cases import RESCO, STUDIES
+from lab.evaluate.jobs import measured
 from lab.sim.controllers import CONTROLS, run
+from lab.sim.scenario import Scenario
 
 FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[2].parent / "shared/resco"))
 
@@ -31,6 +33,11 @@ SIZES = {  # signals, most green phases, most incoming lanes
 }
 
 
+def scenario_of(folder: Path, name: str) -> Scenario:
+    traffic = {each.name: each for each in STUDIES[RESCO]["compared"].traffic}
+    return traffic[name].scenario(1, folder)
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_maps_are_imported_with_their_sizes(name):
     junctions = scenario_of(FOLDER, name).network.junctions
@@ -47,10 +54,12 @@ def test_signals_have_the_times_that_resco_gives_each_map():
 def test_measures_follow_the_definitions_of_rescos_code():
     """Queues have what stands or has stood, and times begin at departures."""
     scenario = scenario_of(FOLDER, "cologne1")
-    queue = RescoQueue(scenario.network)
-    metrics = run(scenario, 1, CONTROLS["fixed time"](scenario), queue)
-    (standing,) = metrics.queues.values()
-    assert standing / 2 < queue.mean < standing
+    control = CONTROLS["fixed time"](scenario)
+    made = measured(scenario, 1, control, "fixed time")
+    (standing,) = made.queues.values()
+    assert made.resco_queue is not None
+    assert standing / 2 < made.resco_queue < standing
+    metrics = run(scenario, 1, control)
     assert metrics.departed.number == metrics.demanded == 2015
     lost_before_departure_s = metrics.travel_s - metrics.departed.travel_s
     assert metrics.waiting_s - metrics.departed.waiting_s == pytest.approx(lost_before_departure_s)

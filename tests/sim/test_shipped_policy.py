@@ -14,7 +14,8 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import sumo
 
-from lab.evaluate.persons import HOURS, WALKED, cross, evaluate, longest_reds
+from lab.evaluate.jobs import measured
+from lab.evaluate.measures import longest_reds
 from lab.sim import crossings
 from lab.sim.controllers import policy_control, run
 from lab.sim.daily_demand import HOUR_S
@@ -87,11 +88,11 @@ def test_the_network_with_crossings_has_the_junctions_and_observations_of_the_sh
 
 def test_the_policy_serves_pedestrians_in_time_behind_the_safety_layer():
     scenario = crossings.crossings_scenario(shipped_demand(12 * HOUR_S, 600))
-    crossed = cross(scenario, 1, policy_control(scenario, SHIPPED_POLICY))
+    run = measured(scenario, 1, policy_control(scenario, SHIPPED_POLICY), "policy")
     assert network_of(scenario.network).digest == SHIPPED.digest
-    assert crossed.metrics.walks.number > 20
-    assert 0 < crossed.red_s <= crossings.MAX_WALK_WAIT_S
-    assert 0 < crossed.wait_s <= crossings.MAX_WALK_WAIT_S
+    assert run.walks > 20
+    assert 0 < run.walk_red_s <= crossings.MAX_WALK_WAIT_S
+    assert 0 < run.walk_wait_s <= crossings.MAX_WALK_WAIT_S
 
 
 def test_the_longest_red_of_a_crossing_lasts_from_its_last_green_to_the_next():
@@ -106,10 +107,3 @@ def test_the_longest_red_of_a_crossing_lasts_from_its_last_green_to_the_next():
     reds = list(longest_reds(replace(scenario, network=one), changes))
     assert reds[0] == 50
     assert set(reds[1:]) == {600}
-
-
-def test_the_table_of_crossings_has_a_row_for_each_case():
-    lines = list(evaluate({"short": HOURS["medium, 12:00"]}, [1], 120))
-    assert len(lines) == 2 + 5
-    assert all(line.count("|") == lines[0].count("|") for line in lines)
-    assert sum(WALKED in line for line in lines) == 3

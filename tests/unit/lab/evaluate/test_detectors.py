@@ -34,7 +34,7 @@ NETWORK = NetworkFile.model_validate(
 def limits(hours: float, quiet: float = 10.0) -> list[DetectorLimits]:
     """Return the lanes' limits after so many hours of each of the two lanes."""
     seen = Counter({("a", BUSY): FEWEST, ("a", IDLE): FEWEST - 1})
-    measured = Hours(2 * hours, Counter(), [], {("a", BUSY): quiet, ("a", IDLE): 50.0}, seen)
+    measured = Hours(2 * hours, quiet={("a", BUSY): quiet, ("a", IDLE): 50.0}, seen=seen)
     (junction,) = with_limits(NETWORK, measured).junctions
     return [lane.detector for lane in junction.lanes if lane.detector]
 

@@ -16,9 +16,10 @@ pytest.importorskip("scipy", reason="SciPy is not installed")
 
 from lab.evaluate.chart import bars, columns
 from lab.evaluate.city_map import level_of
-from lab.evaluate.comparison import CityRun, Comparison
+from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import MEASURES, Figures, queue_at
 from lab.evaluate.page import page_of
+from lab.evaluate.runs import Run
 from lab.evaluate.statistics import Estimate
 from lab.sim.details import Approach
 from lab.sim.scenario import RouteFiles, Scenario
@@ -32,9 +33,9 @@ JUNCTION = {
 }
 
 
-def runs_of(delays: Mapping[str, Sequence[float]], arrived: int = 100) -> list[CityRun]:
+def runs_of(delays: Mapping[str, Sequence[float]], arrived: int = 100) -> list[Run]:
     return [
-        CityRun(name, seed, delay, delay / 2, delay + 30, 100, arrived, {"n1": delay, "s": 3.0})
+        Run(name, seed, delay, delay / 2, delay + 30, 100, arrived, {"n1": delay, "s": 3.0})
         for name, seeds in delays.items()
         for seed, delay in enumerate(seeds, 1)
     ]
@@ -52,7 +53,7 @@ def page(tmp_path):
     scenario = Scenario(network, tmp_path / "town.net.xml", routes, 0, 1800)
 
     def make(runs, seeds=3):
-        return page_of(Comparison(scenario, Path("agent.th"), range(1, seeds + 1)), runs)
+        return page_of(Comparison(scenario, Path("agent.th"), range(1, seeds + 1), True), runs)
 
     return make
 

@@ -9,7 +9,7 @@ import pytest
 
 from lab.net.net import SumoLane, SumoNet
 from lab.sim.details import Queues, read_details, slot_of
-from lab.sim.metrics import read_trips
+from lab.sim.trips import read_trips
 from models.networks.form import NetworkFile
 
 NETWORK = NetworkFile.model_validate(

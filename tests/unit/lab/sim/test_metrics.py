@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.metrics import read_trips, sum_up
+from lab.sim.metrics import sum_up
+from lab.sim.trips import read_trips
 
 TRIPS = """<tripinfos>
 <tripinfo id="0" depart="10.00" departDelay="2.00" arrival="110.00" duration="100.00"

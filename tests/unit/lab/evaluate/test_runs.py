@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from lab.evaluate.kept_runs import make_runs, read_run
+from lab.evaluate.runs import make_runs, read_run
 
 
 def run_of(name, version):

@@ -1,0 +1,135 @@
+"""The one loop over controllers, traffic and seeds: a job is a run to make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.evaluate.cases import RESCO, STUDIES, Case, Traffic
+from lab.evaluate.measures import Measures
+from lab.evaluate.runs import SUMO, Run, make_runs, read_runs, write_runs
+from lab.sim.controllers import Control, open_run
+from lab.sim.scenario import Scenario
+from models.networks.shipped import SHIPPED
+from models.policy.file import read_weights
+from models.policy.form import SHIPPED_SAFE_POLICY
+
+TUNED = "pressure within 100 m"
+SAME = {"sumo": SUMO}
+
+
+class Job(NamedTuple):
+    """A run to make.
+
+    Attributes:
+        policy: file of the weights, if the case is a policy.
+        maps: folder of RESCO's maps.
+    """
+
+    traffic: Traffic
+    case: Case
+    seed: int
+    policy: Path | None = None
+    maps: Path | None = None
+
+    @property
+    def version(self) -> str:
+        if self.case.control == TUNED:
+            return f"lead {self.traffic.lead:g}"
+        return self.case.version(self.policy)
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return self.case.name, self.version, self.traffic.name, self.seed
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.case.ruled(self.traffic.scenario(self.seed, self.maps), self.policy)
+
+    def control(self, scenario: Scenario) -> Control:
+        return self.case.make(scenario, self.policy)
+
+
+def plan_jobs(
+    study: str,
+    seeds: range,
+    policy: Path,
+    safe_policy: Path = SHIPPED_SAFE_POLICY,
+    maps: Path | None = None,
+) -> list[Job]:
+    """Return every controller of a study in its traffic; each group is complete seed by seed.
+
+    Args:
+        policy: its file; for maps, a folder with a file ``<map>.th`` for each that has one.
+        safe_policy: one that was trained behind the safety layer.
+
+    Raises:
+        InvalidPolicyFileError: a policy's file cannot be used.
+    """
+    jobs = []
+    if study != RESCO:
+        for weights in (policy, safe_policy):
+            read_weights(weights, SHIPPED)
+    for group in STUDIES[study].values():
+        for seed in seeds[: group.seeds]:
+            for traffic, case in group.cells():
+                path = _policy_of(traffic, case, policy, safe_policy)
+                if case.control and (path is None or path.exists()):
+                    jobs.append(Job(traffic, case, seed, path, maps))
+    return jobs
+
+
+def _policy_of(traffic: Traffic, case: Case, policy: Path, safe_policy: Path) -> Path | None:
+    if not case.is_policy:
+        return None
+    if traffic.begin is None:
+        return policy / f"{traffic.name}.th"
+    return safe_policy if case.safe else policy
+
+
+def evaluate(
+    jobs: Sequence[Job], file: Path, folder: Path, workers: int, columns: Sequence[str]
+) -> list[Run]:
+    """Make the runs that a CSV lacks, and add them; returns those of the jobs, in their order.
+
+    Args:
+        folder: where runs are kept until all are made.
+    """
+    runs = {run.key: run for run in read_runs(file)}
+    missing = {
+        folder / _file_name(job): partial(run_job, job) for job in jobs if job.key not in runs
+    }
+    for made in make_runs(missing, SAME, workers).values():
+        run = Run.read(made)
+        runs[run.key] = run
+    if missing:
+        write_runs(file, runs.values(), columns)
+    return [runs[job.key] for job in jobs]
+
+
+def _file_name(job: Job) -> str:
+    words = "-".join(map(str, job.key))
+    return "".join(each if each.isalnum() else "_" for each in words) + ".json"
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Simulate one run in this process."""
+    scenario = job.scenario
+    labels = {"traffic": job.traffic.name, "version": job.version}
+    return asdict(measured(scenario, job.seed, job.control(scenario), job.case.name, **labels))
+
+
+def measured(
+    scenario: Scenario, seed: int, control: Control, controller: str, **labels: Any
+) -> Run:
+    """Simulate a run, and return its record."""
+    measures = Measures(scenario)
+    with open_run(scenario, seed, control) as (environment, decides, observations):
+        while not environment.is_over:
+            measures.look(environment)
+            observations = environment.step(decides.act(observations))
+        more = measures.results(environment)
+        return Run.of(controller, seed, environment.metrics(), **labels, **more)

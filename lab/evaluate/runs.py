@@ -1,0 +1,231 @@
+"""The record of a run. Runs are made once each, and kept as JSON or CSV for the next time."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lab.evaluate.statistics import Estimate, estimate
+from lab.sim.details import Approach
+from lab.sim.metrics import Metrics
+from lab.sim.processes import make_pool
+from models.atomic_write import atomic_write
+
+SUMO = version("eclipse-sumo")
+TEXTS = "controller", "version", "traffic", "sumo"
+# Columns of files that earlier versions have written.
+RENAMED = {"level": "traffic", "map": "traffic", "policy": "version"}
+RENAMED |= {"time_loss_s": "delay_s", "travel_s": "trip_s"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run went; times are means in seconds per vehicle of the demand.
+
+    Attributes:
+        version: tells the files apart that decide, such as a policy's weights.
+        sumo: the version of SUMO, if it was recorded.
+        delay_s: time loss and wait to depart, as RESCO defines it; a vehicle that never departed
+            waits until the end.
+        queue, queues: mean number of standing vehicles on incoming lanes: of all, and by junction.
+        walks: of pedestrians; their delay is the time lost against walking freely.
+        walk_delay_95_s: its 95th percentile.
+        walk_wait_s: the longest that a person stood at one crossing, as read at each decision.
+        walk_red_s: the longest red of a crossing; 0 where SUMO runs the programs.
+        classes: by SUMO's class of vehicles, their number and delay.
+        departures, approaches: and the other values, see :class:`.Details`.
+        resco_trip_s, resco_waiting_s, resco_delay_s: see :class:`.metrics.Departed`; None where a
+            run did not record them.
+        resco_queue: see :class:`.RescoQueue`.
+    """
+
+    controller: str
+    seed: int
+    delay_s: float
+    waiting_s: float
+    trip_s: float
+    demanded: int
+    arrived: int
+    queues: Mapping[str, float] = field(default_factory=dict)
+    walks: int = 0
+    walk_delay_s: float = 0.0
+    walk_delay_95_s: float = 0.0
+    walk_delay_longest_s: float = 0.0
+    collisions: int = 0
+    teleports: int = 0
+    emergency_braking: int = 0
+    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    waiting_95_s: float = 0.0
+    longest_waiting_s: float = 0.0
+    stops: float = 0.0
+    co2_kg: float = 0.0
+    nox_g: float = 0.0
+    fuel_kg: float = 0.0
+    driven_km: float = 0.0
+    departures: Sequence[int] = ()
+    approaches: Mapping[str, Approach] = field(default_factory=dict)
+    traffic: str = ""
+    version: str = ""
+    sumo: str = ""
+    queue: float = 0.0
+    walk_wait_s: float = 0.0
+    walk_red_s: float = 0.0
+    resco_trip_s: float | None = None
+    resco_waiting_s: float | None = None
+    resco_queue: float | None = None
+    resco_delay_s: float | None = None
+
+    @classmethod
+    def read(cls, made: Mapping[str, Any]) -> Run:
+        """Return a run from the values of its JSON file, or of a row."""
+        values = {RENAMED.get(name, name): value for name, value in made.items()}
+        known = {each.name for each in fields(cls)}
+        values = {name: value for name, value in values.items() if name in known}
+        approaches = values.get("approaches", {}).items()
+        return cls(**{**values, "approaches": {road: Approach(*each) for road, each in approaches}})
+
+    @classmethod
+    def of(cls, controller: str, seed: int, metrics: Metrics, **more: Any) -> Run:
+        """Return the record of a run's metrics, and of what more is known of it."""
+        departed, walks = metrics.departed, metrics.walks
+        details = {} if metrics.details is None else vars(metrics.details)
+        values = {
+            "delay_s": metrics.time_loss_s,
+            "waiting_s": metrics.waiting_s,
+            "trip_s": metrics.travel_s,
+            "demanded": metrics.demanded,
+            "arrived": metrics.arrived,
+            "queue": sum(metrics.queues.values()),
+            "queues": metrics.queues,
+            "walks": walks.number,
+            "walk_delay_s": walks.mean_s,
+            "walk_delay_95_s": walks.percentile_95_s,
+            "walk_delay_longest_s": walks.longest_s,
+            **metrics.incidents._asdict(),
+            "classes": metrics.classes,
+            "resco_trip_s": departed.travel_s,
+            "resco_waiting_s": departed.waiting_s,
+            "resco_delay_s": departed.delay_s,
+            **details,
+            **more,
+        }
+        return cls(controller, seed, sumo=SUMO, **{name: _rounded(v) for name, v in values.items()})
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What tells runs apart, and orders them in a file."""
+        return self.controller, self.version, self.traffic, self.seed
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, Approach):
+        return Approach(*map(_rounded, value))
+    return tuple(map(_rounded, value)) if isinstance(value, tuple) else value
+
+
+def digest(path: Path) -> str:
+    """Tell one file of weights, or of a plan, from another: runs count for what made them."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def make_runs(
+    jobs: Mapping[Path, Callable[[], Mapping[str, Any]]], same: Mapping[str, Any], workers: int
+) -> dict[Path, dict[str, Any]]:
+    """Make the runs whose files are not there, and return all, in the order of the jobs.
+
+    Args:
+        jobs: by the file that keeps it, what makes a run, in a separate process.
+        same: what a kept run must agree in, such as SUMO's version; another is made anew.
+    """
+    done = {path: read_run(path, same) for path in jobs}
+    with make_pool(workers) as pool:
+        running = {pool.submit(jobs[path]): path for path in jobs if done[path] is None}
+        try:
+            for future in tqdm(as_completed(running), total=len(running), unit="run"):
+                path = running[future]
+                done[path] = run = dict(future.result())
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with atomic_write(path) as file:
+                    file.write(json.dumps(run).encode())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {path: run for path, run in done.items() if run is not None}
+
+
+def read_run(path: Path, same: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a kept run, None where there is none or it is one of something else."""
+    if not path.exists():
+        return None
+    run: dict[str, Any] = json.loads(path.read_text())
+    return run if run == {**run, **same} else None
+
+
+def read_runs(file: Path) -> list[Run]:
+    """Return the runs of a CSV; those of another SUMO are left out."""
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as rows:
+        runs = [
+            Run.read({name: _value(RENAMED.get(name, name), cell) for name, cell in row.items()})
+            for row in csv.DictReader(rows)
+        ]
+    return [run for run in runs if run.sumo in ("", SUMO)]
+
+
+def _value(name: str, cell: str) -> Any:
+    return cell if name in TEXTS else json.loads(cell or "null")
+
+
+def write_runs(file: Path, runs: Iterable[Run], columns: Sequence[str]) -> None:
+    """Write a CSV, ordered so that the same runs make the same file."""
+    ordered = sorted(runs, key=lambda run: run.key)
+    rows = ([getattr(run, name) for name in columns] for run in ordered)
+    write_csv(file, columns, rows)
+
+
+def write_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV whole or not at all."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Iterable[object]], texts: int = 1) -> list[str]:
+    """Return the lines of a table in Markdown, with some columns of text before the figures."""
+    return [
+        f"| {' | '.join(heads)} |".replace("|  |", "| |"),
+        f"{'|---' * texts}{'|---:' * (len(heads) - texts)}|",
+        *(f"| {' | '.join(map(str, row))} |" for row in rows),
+    ]
+
+
+def values_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], list[Any]]:
+    """Return the values of a measure by traffic and controller, in the order of the runs."""
+    values: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
+    for run in runs:
+        values[run.traffic, run.controller].append(getattr(run, measure))
+    return dict(values)
+
+
+def means_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], Estimate]:
+    """Return the means by traffic and controller; a cell that lacks a value has none."""
+    values = values_of(runs, measure).items()
+    return {cell: estimate(measured) for cell, measured in values if None not in measured}
