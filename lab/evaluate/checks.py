@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import sumo
-
 from lab.net.net import load_net
-from lab.sim.environment import layers_of, sumo_command
+from lab.sim.environment import layers_of, run_alone
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from models.networks.network import network_of
@@ -72,11 +69,4 @@ def check_routes(scenario: Scenario) -> None:
         InvalidScenarioError: such as for a route that leaves the network.
     """
     with TemporaryDirectory(prefix="greenwave-") as folder:
-        command = sumo_command(scenario, 0, Path(folder))
-        command[0] = str(Path(sumo.SUMO_HOME, "bin", "sumo"))
-        ran = subprocess.run(command, capture_output=True, text=True)
-    if ran.returncode:
-        reason = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
-        raise InvalidScenarioError(
-            f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
-        )
+        run_alone(scenario, 0, Path(folder))

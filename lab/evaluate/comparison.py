@@ -11,10 +11,11 @@ from typing import Any
 
 from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_policy, check_routes, check_safety, check_signals
-from lab.evaluate.runs import SUMO, Run, make_runs, read_run, write_csv
+from lab.evaluate.runs import SUMO, Run, make_runs, read_run
 from lab.sim.controllers import CONTROLS, GUARDED, Control, run
 from lab.sim.details import Approach
 from lab.sim.scenario import Scenario
+from lab.tables import write_csv
 from models.networks.file import network_as_json
 
 RULES = (

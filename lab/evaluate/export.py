@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.evaluate.comparison import Comparison
-from lab.evaluate.runs import write_csv
 from lab.sim.controllers import run
 from lab.sim.environment import read_states, shown_states
 from lab.sim.programs import Programs
+from lab.tables import write_csv
 from models.atomic_write import atomic_write
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lab.evaluate.cases import FALLBACKS, POLICY, STUDIES, names
-from lab.evaluate.runs import Run, markdown, means_of, values_of
+from lab.evaluate.runs import Run, means_of, values_of
 from lab.evaluate.statistics import Estimate, estimate
+from lab.tables import markdown
 
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 

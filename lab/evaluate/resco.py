@@ -11,8 +11,9 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from lab.evaluate.cases import RESCO, STUDIES, names
-from lab.evaluate.runs import Run, markdown, means_of
+from lab.evaluate.runs import Run, means_of
 from lab.evaluate.statistics import Estimate
+from lab.tables import markdown
 
 
 class Measure(NamedTuple):

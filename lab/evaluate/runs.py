@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from lab.evaluate.statistics import Estimate, estimate
 from lab.sim.details import Approach
 from lab.sim.metrics import Metrics
 from lab.sim.processes import make_pool
+from lab.tables import write_csv
 from models.atomic_write import atomic_write
 
 SUMO = version("eclipse-sumo")
@@ -197,24 +197,6 @@ def write_runs(file: Path, runs: Iterable[Run], columns: Sequence[str]) -> None:
     ordered = sorted(runs, key=lambda run: run.key)
     rows = ([getattr(run, name) for name in columns] for run in ordered)
     write_csv(file, columns, rows)
-
-
-def write_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV whole or not at all."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(text.getvalue().encode())
-
-
-def markdown(heads: Sequence[str], rows: Iterable[Iterable[object]], texts: int = 1) -> list[str]:
-    """Return the lines of a table in Markdown, with some columns of text before the figures."""
-    return [
-        f"| {' | '.join(heads)} |".replace("|  |", "| |"),
-        f"{'|---' * texts}{'|---:' * (len(heads) - texts)}|",
-        *(f"| {' | '.join(map(str, row))} |" for row in rows),
-    ]
 
 
 def values_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], list[Any]]:

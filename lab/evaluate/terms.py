@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -113,12 +113,7 @@ class Terms:
 
     @property
     def emissions(self) -> Table | None:
-        if not any(
-            self.figures.values(each, EMISSIONS["fuel, kg"]).any()
-            for each in self.figures.controllers
-        ):
-            return None
-        return self._table(EMISSIONS)
+        return self._if_any(EMISSIONS, [EMISSIONS["fuel, kg"]])
 
     @property
     def sureness(self) -> Table | None:
@@ -182,23 +177,12 @@ class Terms:
     @property
     def pedestrians(self) -> Table | None:
         """Delay of pedestrians; None if the traffic has only vehicles."""
-        if not any(
-            self.figures.values(each, lambda run: run.walks).any()
-            for each in self.figures.controllers
-        ):
-            return None
-        return self._table({f"{name}, s": measure for name, measure in WALKS.items()})
+        walks = {f"{name}, s": measure for name, measure in WALKS.items()}
+        return self._if_any(walks, [lambda run: run.walks])
 
     @property
     def incidents(self) -> Table | None:
-        measures = INCIDENTS.values()
-        if not any(
-            self.figures.values(each, one).any()
-            for each in self.figures.controllers
-            for one in measures
-        ):
-            return None
-        return self._table(INCIDENTS, marked=False)
+        return self._if_any(INCIDENTS, INCIDENTS.values(), marked=False)
 
     def classes(self, run: Run) -> Table | None:
         """Delay by class of vehicles; None if there is one."""
@@ -208,6 +192,15 @@ class Terms:
             f"{name} ({number}), s": delay_of(name) for name, (number, _) in run.classes.items()
         }
         return self._table(names)
+
+    def _if_any(
+        self, measures: Mapping[str, Measure], seen: Iterable[Measure], marked: bool = True
+    ) -> Table | None:
+        """Return a table of measures; None if all values of others are zero."""
+        figures = self.figures
+        if any(figures.values(each, one).any() for one in seen for each in figures.controllers):
+            return self._table(measures, marked=marked)
+        return None
 
     def _table(
         self, measures: Mapping[str, Measure], digits: int = 1, marked: bool = True

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
 
 from lab.shadow.events import ADVANCE, Event, Numbering
-from models.atomic_write import atomic_write
+from lab.tables import write_csv
 from models.networks.network import Network
 
 EVENTS, DETECTORS, PHASES = "events.csv", "detectors.csv", "phases.csv"
@@ -27,7 +25,6 @@ def write_events(
         OSError: the folder cannot be written.
     """
     assert network.file is not None
-    folder.mkdir(parents=True, exist_ok=True)
     numberings = [Numbering(each) for each in network.file.junctions]
     times = (datetime.fromtimestamp(each.time_s, zone) for each in events)
     tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
@@ -65,12 +62,5 @@ def write_events(
         ),
     }
     for name, (head, rows) in tables.items():
-        _write(folder / name, head, rows)
+        write_csv(folder / name, head, rows)
     return tuple(folder / name for name in tables)
-
-
-def _write(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    with atomic_write(path) as file:
-        writer = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
-        writer.writerow(head)
-        writer.writerows(rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lab.shadow.findings import POLICY, Findings
 from lab.shadow.log import in_words
+from lab.tables import html, plain
 from models.networks.network import Network
 
 if TYPE_CHECKING:
@@ -191,13 +192,7 @@ def as_text(report: Sequence[Section]) -> str:
 def _text_of(section: Section) -> str:
     lines = [section.title, "=" * len(section.title), *section.sentences]
     if section.rows:
-        table = [section.head, *section.rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines.append("")
-        lines += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
+        lines += ["", *plain(section.head, section.rows)]
     return "\n".join([*lines, ""])
 
 
@@ -212,12 +207,5 @@ def as_html(report: Sequence[Section], title: str) -> str:
 
 def _html_of(section: Section) -> str:
     sentences = "".join(f"<p>{escape(each)}</p>" for each in section.sentences)
-    table = ""
-    if section.rows:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in section.head)
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-            for row in section.rows
-        )
-        table = f"<table><tr>{head}</tr>{rows}</table>"
+    table = html(section.head, section.rows) if section.rows else ""
     return f"<h2>{escape(section.title)}</h2>{sentences}{table}"

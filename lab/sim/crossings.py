@@ -1,29 +1,21 @@
 """The shipped network with crossings: pedestrians walk at two of its five junctions.
 
-Its net is built from the sources of the shipped one by ``greenwave-crossings.netccfg``. Junctions,
-phases and lanes are the same in number and order, so the shipped policy and the services take its
-network file as they take the shipped one.
+Its net is built from the sources of the shipped one by ``netconvert -c
+greenwave-crossings.netccfg``. Junctions, phases and lanes are the same in number and order, so the
+shipped policy and the services take its network file as they take the shipped one.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import sumo
-
-from lab.net.importing import import_network
 from lab.sim.daily_demand import HOUR_S, DailyDemand
 from lab.sim.scenario import Scenario
 from lab.sim.shipped import shipped_scenario
 from models.networks.file import read_network_file
-from models.networks.form import WALK_S, JunctionEntry, Lane, NetworkFile
-from models.networks.shipped import FOLDER, SHIPPED
+from models.networks.shipped import FOLDER
 
-CONFIGURATION = "greenwave-crossings.netccfg"
 NET_FILE = FOLDER / "greenwave-crossings.net.xml"
 NETWORK_FILE = FOLDER / "greenwave-crossings.json"
 
@@ -43,56 +35,6 @@ WALKS = {  # by junction as roads name it: each walk crosses one arm
         ("park_to_east", "park_to_park_south"),
     ),
 }
-
-
-def build_net(folder: Path = FOLDER) -> None:
-    """Let netconvert build the net in a folder with the sources, without the date of its head.
-
-    Raises:
-        subprocess.CalledProcessError: netconvert refuses them.
-    """
-    netconvert = str(Path(sumo.SUMO_HOME, "bin", "netconvert"))
-    command = [netconvert, f"--configuration-file={CONFIGURATION}"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
-    net = folder / NET_FILE.name
-    head = re.compile(r"<!--.*?-->\s*", re.DOTALL)  # when it was built, and where
-    net.write_text(head.sub("", net.read_text(), count=1))
-
-
-def network_with_crossings(net: Path = NET_FILE) -> NetworkFile:
-    """Return the network of the net, with the names and detector limits of the shipped one."""
-    if SHIPPED.file is None:
-        raise ValueError("the shipped network was read without its file")
-    imported, _ = import_network(net)
-    found = {each.id: each for each in imported.junctions}
-    return NetworkFile(
-        name="greenwave with crossings",
-        junctions=tuple(_merged(each, found[each.id]) for each in SHIPPED.file.junctions),
-    )
-
-
-def _merged(shipped: JunctionEntry, found: JunctionEntry) -> JunctionEntry:
-    phases = tuple(
-        own.model_copy(update={"state": walked.state})
-        for own, walked in zip(shipped.phases, found.phases, strict=True)
-    )
-    lanes = tuple(
-        Lane(id=walked.id, capacity=walked.capacity, shape=walked.shape, detector=own.detector)
-        for own, walked in zip(shipped.lanes, found.lanes, strict=True)
-    )
-    links = tuple(
-        each.model_copy(update={"walk_s": WALK_S} if each.crossing else {})
-        for each in found.links or ()
-    )
-    return found.model_copy(
-        update={
-            "agent_index": shipped.agent_index,
-            "name": shipped.name,
-            "phases": phases,
-            "lanes": lanes,
-            "links": links,
-        }
-    )
 
 
 def crossings_scenario(demand: DailyDemand, walkers_per_hour: float = WALKERS_PER_HOUR) -> Scenario:

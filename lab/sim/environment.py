@@ -6,6 +6,7 @@ library keeps one simulation per process, so only one environment can be open at
 
 from __future__ import annotations
 
+import subprocess
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 import libsumo
 import numpy as np
+import sumo
 
 from lab.net.net import load_net
 from lab.sim.details import OPTIONS, Queues, read_details
@@ -390,6 +392,35 @@ def sumo_command(
     ]
 
 
+def run_alone(
+    scenario: Scenario,
+    seed: int,
+    folder: Path,
+    programs: Sequence[str] = (),
+    program: str = "sumo",
+    *options: str,
+) -> None:
+    """Let SUMO's own program, or sumo-gui, drive a scenario with the programs of its signals.
+
+    Raises:
+        InvalidScenarioError: such as for a route that leaves the network, or without a display.
+    """
+    _, *command = sumo_command(scenario, seed, folder, programs)
+    executable = str(Path(sumo.SUMO_HOME, "bin", program))
+    ran = subprocess.run([executable, *command, *options], capture_output=True, text=True)
+    if ran.returncode:
+        said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
+        if program != "sumo":
+            raise InvalidScenarioError(f"{program} has failed: {said}")
+        raise _cannot_drive(scenario, said)
+
+
+def _cannot_drive(scenario: Scenario, reason: str) -> InvalidScenarioError:
+    return InvalidScenarioError(
+        f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
+    )
+
+
 def _configured_outputs(config: Path | None, folder: Path) -> dict[str, Path]:
     options = {} if config is None else options_of(ET.parse(config).getroot())
     return {
@@ -411,6 +442,4 @@ def sumo_errors(scenario: Scenario) -> Iterator[None]:
     except SUMO_ERRORS as error:
         libsumo.close()
         reason = " ".join(str(error).split()) or "no reason"
-        raise InvalidScenarioError(
-            f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
-        ) from error
+        raise _cannot_drive(scenario, reason) from error

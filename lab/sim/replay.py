@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import sumo
-
 from lab.sim.controllers import Control, open_run
-from lab.sim.environment import TRIPS, Change, sumo_command
+from lab.sim.environment import TRIPS, Change, run_alone
 from lab.sim.metrics import Metrics, read_trip_metrics
 from lab.sim.programs import Programs, program_element
-from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.sim.scenario import Scenario
 
 FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
 
@@ -56,12 +53,6 @@ def replay(scenario: Scenario, seed: int, programs: Programs, gui: bool = True) 
         InvalidScenarioError: SUMO refuses the scenario, or cannot open a window.
     """
     with TemporaryDirectory(prefix="greenwave-") as folder:
-        command = sumo_command(scenario, seed, Path(folder), programs.elements)
-        command[0] = str(Path(sumo.SUMO_HOME, "bin", "sumo-gui" if gui else "sumo"))
-        if gui:
-            command += ["--start", f"--delay={FRAME_MS}"]
-        ran = subprocess.run(command, capture_output=True, text=True)
-        if ran.returncode:
-            said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
-            raise InvalidScenarioError(f"{Path(command[0]).name} has failed: {said}")
+        window = ("sumo-gui", "--start", f"--delay={FRAME_MS}") if gui else ("sumo",)
+        run_alone(scenario, seed, Path(folder), programs.elements, *window)
         return read_trip_metrics(Path(folder, TRIPS))

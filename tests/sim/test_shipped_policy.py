@@ -22,7 +22,7 @@ from lab.sim.daily_demand import HOUR_S
 from lab.sim.environment import Change
 from lab.sim.fixed_time import FixedTime
 from lab.sim.shipped import shipped_demand, shipped_scenario
-from models.networks.file import network_as_json, read_network_file
+from models.networks.file import read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
 from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY
@@ -30,15 +30,17 @@ from models.policy.training_record import read_record
 from models.signals.safety import Limits, read_layers
 
 
-def test_netconvert_builds_the_net_of_the_plain_xml(tmp_path):
-    for path in FOLDER.glob("greenwave.*"):
-        if path != NET_FILE:
+@pytest.mark.parametrize("net", [NET_FILE, crossings.NET_FILE], ids=lambda net: net.name)
+def test_netconvert_builds_the_net_of_the_plain_xml(net, tmp_path):
+    for path in FOLDER.glob("greenwave*"):
+        if path != net:
             shutil.copy(path, tmp_path)
-    command = [str(Path(sumo.SUMO_HOME, "bin", "netconvert")), "-c", "greenwave.netccfg"]
+    configuration = net.name.replace(".net.xml", ".netccfg")
+    command = [str(Path(sumo.SUMO_HOME, "bin", "netconvert")), "-c", configuration]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
-    built = (tmp_path / NET_FILE.name).read_text()
+    built = (tmp_path / net.name).read_text()
     head = re.compile(r"<!--.*?-->\s*", re.DOTALL)  # says when it was built, and where
-    assert head.sub("", built, count=1) == NET_FILE.read_text()
+    assert head.sub("", built, count=1) == net.read_text()
 
 
 @pytest.mark.parametrize("hour", [7.5, 17])
@@ -61,17 +63,6 @@ def test_behind_the_safety_layer_the_policy_trained_there_loses_less_than_the_ot
     trained = run(scenario, 77, policy_control(scenario, SHIPPED_SAFE_POLICY))
     assert trained.demanded == other.demanded
     assert trained.time_loss_s < other.time_loss_s
-
-
-def test_net_and_network_file_with_crossings_are_built_from_the_same_sources(tmp_path):
-    for path in FOLDER.glob("greenwave*"):
-        if path != crossings.NET_FILE:
-            shutil.copy(path, tmp_path)
-    crossings.build_net(tmp_path)
-    built = tmp_path / crossings.NET_FILE.name
-    assert built.read_text() == crossings.NET_FILE.read_text()
-    made = crossings.network_with_crossings(built)
-    assert network_as_json(made) == crossings.NETWORK_FILE.read_text()
 
 
 def test_the_network_with_crossings_has_the_junctions_and_observations_of_the_shipped_one():

@@ -1,0 +1,50 @@
+"""Tables, as CSV files, Markdown, plain text and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from models.atomic_write import atomic_write
+
+Rows = Iterable[Sequence[object]]
+
+
+def write_csv(path: Path, heads: Sequence[str], rows: Rows) -> None:
+    """Write a CSV whole or not at all; its folder is made."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def markdown(heads: Sequence[str], rows: Rows, texts: int = 1) -> list[str]:
+    """Return the lines of a table, with some columns of text before the figures."""
+    return [
+        f"| {' | '.join(heads)} |".replace("|  |", "| |"),
+        f"{'|---' * texts}{'|---:' * (len(heads) - texts)}|",
+        *(f"| {' | '.join(map(str, row))} |" for row in rows),
+    ]
+
+
+def plain(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table with aligned columns."""
+    table = [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
+def html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose cells are escaped."""
+    cells = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    return f"<table><tr>{head}</tr>{cells}</table>"
