@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -11,9 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from deployments.batcher import Batcher, settle
 from deployments.feed.messages import Contents, Demand, FlowForecast
 from deployments.feed.publisher import WatchedEvents
-from deployments.forecast.batcher import Batcher
 from deployments.forecast.errors import ModelNotLoadedError
 from deployments.metrics.sampled import Sampled
 from deployments.model_slot import ModelSlot
@@ -77,7 +78,15 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
             raise ModelNotLoadedError
         return self.slot.model
 
-    def _run(self, questions: list[Question]) -> Sequence[bytes]:
+    def _run(self, batch: list[tuple[Question, asyncio.Future[bytes]]]) -> None:
+        outcomes: Sequence[bytes | Exception]
+        try:
+            outcomes = self._answer([question for question, _ in batch])
+        except Exception as error:
+            outcomes = [error] * len(batch)
+        settle(batch, outcomes)
+
+    def _answer(self, questions: list[Question]) -> Sequence[bytes]:
         model = self._served()
         started = time.perf_counter()
         inputs, outputs = self.forecast(model, questions)

@@ -43,11 +43,9 @@ class Routes:
 
     async def create(self, scope: Scope, body: bytes) -> Answer:
         """Create the record of a customer who has none, with a new record number."""
-        request_type = self._service.record_type.create_request
-        if request_type is None:
-            await self._service.create_for(_mobile_number(scope))
-        else:
-            await self._service.create_from(request_type, read_json_object(scope, body))
+        takes_body = self._service.record_type.create_request is not None
+        asked = read_json_object(scope, body) if takes_body else _mobile_number(scope)
+        await self._service.create(asked)
         return self._created
 
     async def fetch(self, scope: Scope, body: bytes) -> Answer:

@@ -7,10 +7,9 @@ RecordError                  error response: apiPath, errorCode, errorMessage, e
 ├── RecordsUnavailable       503, with Retry-After
 └── UnexpectedError          500
 InvalidFields                validation error response: field -> message
-RequestRefused               application/problem+json (RFC 9457), like bodies too slow or too large
-├── MissingParameter         400
-├── MalformedBody            400
-└── UnsupportedContentType   415
+MissingParameter             400, application/problem+json (RFC 9457), like bodies too slow or large
+MalformedBody                400, likewise
+UnsupportedContentType       415, likewise
 """
 
 from __future__ import annotations
@@ -21,15 +20,12 @@ from http import HTTPStatus
 from deployments.http.errors import RefusedError
 
 
-class RecordError(Exception):
+class RecordError(RefusedError):
     """The request was understood and cannot be fulfilled."""
 
     status: HTTPStatus
     outcome: str
     """How metrics call it."""
-
-    retry_after_s: int | None = None
-    """After which the same request may succeed."""
 
 
 class AlreadyRegistered(RecordError):
@@ -86,11 +82,7 @@ class InvalidFields(Exception):
         self.messages = messages
 
 
-class RequestRefused(RefusedError):
-    """The request cannot be read."""
-
-
-class MissingParameter(RequestRefused):
+class MissingParameter(RefusedError):
     """A query parameter is missing."""
 
     status = HTTPStatus.BAD_REQUEST
@@ -99,7 +91,7 @@ class MissingParameter(RequestRefused):
         super().__init__(f"Required parameter '{name}' is not present.")
 
 
-class MalformedBody(RequestRefused):
+class MalformedBody(RefusedError):
     """The body is not a JSON object, or one of its fields has the wrong JSON type."""
 
     status = HTTPStatus.BAD_REQUEST
@@ -108,7 +100,7 @@ class MalformedBody(RequestRefused):
         super().__init__("Failed to read request")
 
 
-class UnsupportedContentType(RequestRefused):
+class UnsupportedContentType(RefusedError):
     """The body is not declared as JSON."""
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE

@@ -64,41 +64,38 @@ class RecordService:
         self._observe = observe
         self._draw_number = draw_number
 
-    async def create_for(self, mobile: str) -> None:
-        """Create the record of a mobile number.
+    async def create(self, asked: str | Mapping[str, Any]) -> None:
+        """Create the record of a customer.
+
+        Args:
+            asked: the mobile number, or the members of the type's create request.
 
         Raises:
             InvalidMobileNumber: not ten digits.
-            AlreadyRegistered: the mobile number has a record.
-            RecordsUnavailable: the store cannot serve, or no free number was found.
-        """
-        with self._observed("create"):
-            _check_mobile_number(mobile, "createAccount")
-            await self._create(mobile)
-
-    async def create_from(self, request_type: type[Fields], members: Mapping[str, Any]) -> None:
-        """Create the record of a customer from the members of a body.
-
-        Raises:
             MalformedBody, InvalidFields: the members are invalid.
             AlreadyRegistered: the mobile number has a record.
             RecordsUnavailable: the store cannot serve, or no free number was found.
         """
         with self._observed("create"):
-            await self._create(request_type.read(members))
+            customer = self._customer(asked)
+            for _ in range(MAX_DRAWS):
+                number = self._draw_number(self.record_type.number_length)
+                record = self.record_type.new_record(customer, number)
+                try:
+                    await self._store.create(self.record_type.name, document_of(record))
+                    return
+                except DuplicateIndex as error:
+                    raise self._already_registered(record) from error
+                except DuplicateKey:
+                    continue
+            raise RecordsUnavailable("No free record number was found")
 
-    async def _create(self, customer: str | Fields) -> None:
-        for _ in range(MAX_DRAWS):
-            number = self._draw_number(self.record_type.number_length)
-            record = self.record_type.new_record(customer, number)
-            try:
-                await self._store.create(self.record_type.name, document_of(record))
-                return
-            except DuplicateIndex as error:
-                raise self._already_registered(record) from error
-            except DuplicateKey:
-                continue
-        raise RecordsUnavailable("No free record number was found")
+    def _customer(self, asked: str | Mapping[str, Any]) -> str | Fields:
+        if isinstance(asked, str):
+            _check_mobile_number(asked, "createAccount")
+            return asked
+        assert self.record_type.create_request is not None
+        return self.record_type.create_request.read(asked)
 
     async def fetch(self, mobile: str) -> bytes:
         """Return the record with this mobile number, as JSON.

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from deployments.batcher import Batcher, settle
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.trace_context import Trace
 from models.signals.diagnosis import Fault
 
 MAX_CALLS = 2  # one is stepped while the other's answers are sent
 MAX_HOLD_S = 0.005  # a call that hangs must not hold up the others
-MAX_STEPS = 64  # more with a key for one junction are refused
 
 
 class Step(NamedTuple):
@@ -58,7 +58,7 @@ Call = Callable[[Sequence[Step]], Awaitable[Sequence[Outcome]]]
 _Waiting = tuple[Step, asyncio.Future[Decided]]
 
 
-class Batcher:
+class CallBatcher(Batcher[Step, Decided]):
     """Gathers steps into calls, each for one run, and returns to each step its own outcome.
 
     Args:
@@ -67,54 +67,48 @@ class Batcher:
     """
 
     def __init__(self, call: Call) -> None:
+        super().__init__(self._begin)
         self._call = call
-        self._arrived: list[_Waiting] = []
         self._calls: set[asyncio.Task[None]] = set()
-        self._hold: asyncio.Handle | None = None
 
     async def act(self, step: Step) -> Decided:
         """Return the step's decision, or raise its outcome."""
-        loop = asyncio.get_running_loop()
-        if not self._arrived:
-            busy = len(self._calls) >= MAX_CALLS
-            self._hold = (
-                loop.call_later(MAX_HOLD_S, self._send) if busy else loop.call_soon(self._send)
-            )
-        answer: asyncio.Future[Decided] = loop.create_future()
-        self._arrived.append((step, answer))
-        return await answer
+        return await self.submit(step)
 
     def close(self) -> None:
         """Leave no caller waiting."""
-        if self._hold is not None:
-            self._hold.cancel()
-        for _, answer in self._arrived:
+        if self._timer is not None:
+            self._timer.cancel()
+        for _, answer in self._waiting:
             answer.cancel()
-        self._arrived.clear()
+        self._waiting.clear()
         for call in self._calls:
             call.cancel()
 
-    def _send(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        batches: dict[str | None, list[_Waiting]] = {}
-        for step, answer in arrived:
-            if not answer.done():  # its client is still there
-                batches.setdefault(step.run, []).append((step, answer))
-        for of_run in batches.values():
-            for begin in range(0, len(of_run), MAX_STEPS):
-                batch = of_run[begin : begin + MAX_STEPS]
-                # in no request's context: the call is not only that of the first of them
-                call = asyncio.create_task(self._answer(batch), context=contextvars.Context())
-                self._calls.add(call)
-                call.add_done_callback(self._returned)
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
+        if len(self._calls) < MAX_CALLS:
+            return super()._schedule(loop)
+        return loop.call_later(MAX_HOLD_S, self._run_waiting)
+
+    def _divide(self, waiting: list[_Waiting]) -> Iterable[list[_Waiting]]:
+        of_runs: dict[str | None, list[_Waiting]] = {}
+        for step, answer in waiting:
+            of_runs.setdefault(step.run, []).append((step, answer))
+        return of_runs.values()
+
+    def _begin(self, batch: list[_Waiting]) -> None:
+        # in no request's context: the call is not only that of the first of them
+        call = asyncio.create_task(self._answer(batch), context=contextvars.Context())
+        self._calls.add(call)
+        call.add_done_callback(self._returned)
 
     def _returned(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
-        if self._arrived and self._hold is not None:
-            self._hold.cancel()
-            self._send()
+        if self._waiting and self._timer is not None:
+            self._timer.cancel()
+            self._run_waiting()
 
-    async def _answer(self, batch: Sequence[_Waiting]) -> None:
+    async def _answer(self, batch: list[_Waiting]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._call([step for step, _ in batch])
@@ -126,10 +120,4 @@ class Batcher:
             for _, answer in batch:
                 answer.cancel()
             raise
-        for (_, answer), outcome in zip(batch, outcomes, strict=True):
-            if answer.done():  # the client has gone
-                continue
-            if isinstance(outcome, Exception):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
+        settle(batch, outcomes)

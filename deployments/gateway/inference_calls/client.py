@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
-from deployments.gateway.inference_calls.batcher import Batcher, Decided, Outcome, Step
+from deployments.gateway.inference_calls.batcher import CallBatcher, Decided, Outcome, Step
 from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
 
 BREAKER_FAILURES = 5  # in a row: more than one replica that dies costs
@@ -66,7 +66,7 @@ class InferenceClient:
         self.breaker = CircuitBreaker(_is_failure, BREAKER_FAILURES, BREAKER_PAUSE_S, on_breaker)
         self._calls = calls
         self._deadline_s = deadline_s
-        self._batcher = Batcher(calls.step)
+        self._batcher = CallBatcher(calls.step)
         self._step = self._batcher.act if shares_calls else self._step_alone
         self._on_answer = on_answer
 

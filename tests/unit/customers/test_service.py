@@ -44,17 +44,17 @@ def test_random_numbers_have_their_length_and_no_leading_zero(length):
 async def test_a_taken_number_is_drawn_again(store):
     draws = chain(["111111111111"] * 3, ["222222222222"])
     service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
-    await service.create_for(MOBILE)
-    await service.create_for(OTHER_MOBILE)
+    await service.create(MOBILE)
+    await service.create(OTHER_MOBILE)
     assert json.loads(await service.fetch(OTHER_MOBILE))["loanNumber"] == "222222222222"
 
 
 async def test_when_no_free_number_is_found_nothing_is_created(store):
     draws = repeat("111111111111")
     service = RecordService(LOANS, store, draw_number=lambda _: next(draws))
-    await service.create_for(MOBILE)
+    await service.create(MOBILE)
     with pytest.raises(RecordsUnavailable, match="number"):
-        await service.create_for(OTHER_MOBILE)
+        await service.create(OTHER_MOBILE)
     with pytest.raises(RecordError, match=OTHER_MOBILE):
         await service.fetch(OTHER_MOBILE)
 
@@ -77,11 +77,11 @@ async def test_operations_are_observed_with_their_outcome(store):
         timings.append(latency_ms)
 
     service = RecordService(LOANS, store, observe)
-    await service.create_for(MOBILE)
+    await service.create(MOBILE)
     record = json.loads(await service.fetch(MOBILE))
     await service.update(record)
     for call in (
-        service.create_for(MOBILE),
+        service.create(MOBILE),
         service.fetch("12"),
         service.update({}),
         service.update({**record, "loanNumber": "9" * 12}),

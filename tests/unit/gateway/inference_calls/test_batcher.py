@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from deployments.batcher import MAX_BATCH
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
 from deployments.gateway.inference_calls import batcher
 from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
     MAX_HOLD_S,
-    MAX_STEPS,
-    Batcher,
+    CallBatcher,
     Decided,
     Outcome,
     Step,
@@ -49,7 +49,7 @@ def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
     return Step(run, "300839359", [action], "key", request_id)
 
 
-async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[Decided]]:
+async def held_back(calls: Calls, shared: CallBatcher) -> list[asyncio.Task[Decided]]:
     """Send as many calls as may be on their way, and three steps that come later."""
     tasks = []
     for action in STEPS:
@@ -62,7 +62,7 @@ async def held_back(calls: Calls, shared: Batcher) -> list[asyncio.Task[Decided]
 
 async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
     calls = Calls()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [
         *map(Decided, range(4))
     ]
@@ -71,17 +71,17 @@ async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
 
 async def test_many_steps_of_one_junction_are_divided_into_calls_that_it_can_remember():
     calls = Calls()
-    shared = Batcher(calls)
-    numbers = range(2 * MAX_STEPS + 1)
+    shared = CallBatcher(calls)
+    numbers = range(2 * MAX_BATCH + 1)
     decided = await asyncio.gather(*(shared.act(step(n)) for n in numbers))
     assert decided == [*map(Decided, numbers)]
-    assert [len(call) for call in calls.made] == [MAX_STEPS, MAX_STEPS, 1]
-    assert MAX_STEPS <= RECEIPTS
+    assert [len(call) for call in calls.made] == [MAX_BATCH, MAX_BATCH, 1]
+    assert MAX_BATCH <= RECEIPTS
 
 
 async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     calls = Calls()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     assert [await shared.act(step(n)) for n in range(2)] == [*map(Decided, range(2))]
     assert len(calls.made) == 2
 
@@ -95,7 +95,7 @@ def patient(monkeypatch):
 async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_returns(patient):
     calls = Calls()
     calls.gate.clear()
-    tasks = await held_back(calls, Batcher(calls))
+    tasks = await held_back(calls, CallBatcher(calls))
     calls.gate.set()
     assert await asyncio.gather(*tasks) == [*map(Decided, STEPS)]
     assert [len(call) for call in calls.made] == [1] * MAX_CALLS + [3]
@@ -104,7 +104,7 @@ async def test_while_enough_calls_are_on_their_way_steps_gather_until_one_return
 async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
     calls = Calls()
     calls.gate.clear()
-    tasks = await held_back(calls, Batcher(calls))
+    tasks = await held_back(calls, CallBatcher(calls))
     async with asyncio.timeout(100 * MAX_HOLD_S):  # the calls before still hang
         while len(calls.made) == MAX_CALLS:
             await asyncio.sleep(MAX_HOLD_S / 5)
@@ -114,7 +114,7 @@ async def test_calls_that_hang_hold_up_the_others_for_milliseconds_alone():
 
 async def test_a_call_is_made_in_no_requests_context():
     calls = Calls()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     CLIENT.set("ann")
     steps = [step(action, f"id-{action}") for action in (1, 2)]
     assert await asyncio.gather(*map(shared.act, steps)) == [Decided(1), Decided(2)]
@@ -124,7 +124,7 @@ async def test_a_call_is_made_in_no_requests_context():
 async def test_closing_leaves_no_caller_waiting(patient):
     calls = Calls()
     calls.gate.clear()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     tasks = await held_back(calls, shared)
     shared.close()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -139,7 +139,7 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
             return await super().__call__(steps)
 
     calls = OneHangs()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
     async with asyncio.timeout(5):
         fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
@@ -150,14 +150,14 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
 
 
 async def test_a_step_that_fails_spoils_no_other():
-    shared = Batcher(Calls(BadRequestError("so large"), Decided(1)))
+    shared = CallBatcher(Calls(BadRequestError("so large"), Decided(1)))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert isinstance(outcomes[0], BadRequestError)
     assert outcomes[1] == Decided(1)
 
 
 async def test_a_caller_that_has_gone_disturbs_no_other():
-    shared = Batcher(Calls())
+    shared = CallBatcher(Calls())
     gone = asyncio.create_task(shared.act(step(1)))
     stays = asyncio.create_task(shared.act(step(2)))
     await asyncio.sleep(0)
@@ -167,7 +167,7 @@ async def test_a_caller_that_has_gone_disturbs_no_other():
 
 async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
     calls = Calls()
-    shared = Batcher(calls)
+    shared = CallBatcher(calls)
     gone = asyncio.create_task(shared.act(step(1)))
     asyncio.get_running_loop().call_soon(gone.cancel)  # after it has queued its step
     with pytest.raises(asyncio.CancelledError):
@@ -179,12 +179,12 @@ async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
 async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
     calls = Calls()
     calls.error = InferenceUnavailableError("too_slow")
-    batcher = Batcher(calls)
+    batcher = CallBatcher(calls)
     outcomes = await asyncio.gather(*map(batcher.act, [step(0)] * 3), return_exceptions=True)
     assert [getattr(each, "cause", None) for each in outcomes] == ["too_slow"] * 3
 
 
 async def test_an_answer_with_too_few_outcomes_is_unusable():
-    shared = Batcher(Calls(Decided(1)))
+    shared = CallBatcher(Calls(Decided(1)))
     outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
     assert [getattr(each, "cause", None) for each in outcomes] == ["unusable"] * 2

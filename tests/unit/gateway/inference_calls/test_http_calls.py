@@ -12,7 +12,7 @@ from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.address import base_of
-from deployments.gateway.inference_calls.batcher import Batcher, Decided, Step
+from deployments.gateway.inference_calls.batcher import CallBatcher, Decided, Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.trace_context import NOT_TRACED, Trace
@@ -78,7 +78,7 @@ async def calls(server):
 
 @pytest_asyncio.fixture
 async def sharing(calls):
-    batcher = Batcher(calls.step)
+    batcher = CallBatcher(calls.step)
     yield batcher
     batcher.close()
 
@@ -271,7 +271,7 @@ async def test_finding_the_service_counts_towards_the_deadline():
         await act(calls)
 
 
-async def outcomes_of(sharing: Batcher, steps: list[Step]) -> list[object]:
+async def outcomes_of(sharing: CallBatcher, steps: list[Step]) -> list[object]:
     outcomes = await asyncio.gather(*map(sharing.act, steps), return_exceptions=True)
     return [getattr(each, "cause", getattr(each, "action", each)) for each in outcomes]
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from deployments.customers import record_types
-from deployments.customers.accounts import NewCustomer
 from deployments.customers.records.service import RecordService
 from deployments.store import Store
 from deployments.store.sqlite_worker import connect
@@ -44,11 +43,11 @@ def fill(path: Path, mobiles: range) -> None:
 
     async def work(store: Store) -> None:
         for mobile in map(str, mobiles):
-            await RecordService(TYPES["accounts"], store).create_from(
-                NewCustomer, {"name": "Zoë Müller", "email": "zoe@example", "mobileNumber": mobile}
+            await RecordService(TYPES["accounts"], store).create(
+                {"name": "Zoë Müller", "email": "zoe@example", "mobileNumber": mobile}
             )
-            await RecordService(TYPES["loans"], store).create_for(mobile)
-            await RecordService(TYPES["cards"], store).create_for(mobile)
+            await RecordService(TYPES["loans"], store).create(mobile)
+            await RecordService(TYPES["cards"], store).create(mobile)
 
     with_store(f"sqlite:///{path}", work)
 
