@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -68,6 +69,10 @@ class Load:
         """Return after so many further answers."""
         target = len(self.answers) + n_answers
         await self.until(lambda: len(self.answers) >= target)
+
+    async def reset(self) -> None:
+        """Reset the run, and note it in the history."""
+        await self._client.reset_until_done(self.run, uuid.uuid4().hex)
 
     async def _work(self, number: int) -> None:
         chance = random.Random(f"{self.seed}/{number}")

@@ -3,15 +3,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.flow.schemas import parse_question
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
+from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.networks.shipped import JUNCTIONS
 from tests.unit.forecasters import CARD, write_flow
 from tests.unit.http.apps import client_of
@@ -46,6 +49,14 @@ def body(n_samples: int = 60, junction_id: str = JUNCTION, **changes: Any) -> di
     return {"junction_id": junction_id, "historical_data": history} | changes
 
 
+def expected_forecast(folder: Path, junction_id: str) -> FlowForecasts:
+    """Ask the model itself for the usual body."""
+    model = FlowForecaster.load(folder / "flow-0.safetensors")
+    names = ("vehicle_count", "avg_speed", "occupancy")
+    window = [[each[name] for name in names] for each in body()["historical_data"]]
+    return model(np.array([window]), np.array([model.rows[junction_id]]), np.array([60]))
+
+
 async def forecasts_of(
     client: httpx.AsyncClient, *histories: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -55,7 +66,7 @@ async def forecasts_of(
 
 class TestForecast:
     @pytest.mark.parametrize("junction_id", JUNCTIONS)
-    async def test_valid(self, client, junction_id):
+    async def test_valid(self, client, junction_id, tmp_path):
         before_ms = time.time_ns() // 1_000_000
         answer = await client.post("/forecast", json=body(junction_id=junction_id))
         assert answer.status_code == 200
@@ -71,8 +82,9 @@ class TestForecast:
         assert forecast["junction_id"] == junction_id
         assert forecast["forecast_timestamp"] == sample(59)["timestamp"] + 900
         assert type(forecast["predicted_flow"]) is int
-        assert forecast["predicted_flow"] >= 0
-        assert 0 <= forecast["confidence"] <= 1
+        (flow,), (confidence,) = expected_forecast(tmp_path, junction_id)
+        assert forecast["predicted_flow"] == round(flow)
+        assert forecast["confidence"] == pytest.approx(confidence, abs=1e-3)
         assert forecast["status"] == "success"
         assert before_ms <= forecast["timestamp"] <= time.time_ns() // 1_000_000
 

@@ -9,7 +9,7 @@ import pytest
 from load_tests.chaos.checker import Finding, Harm, Verdict
 from load_tests.chaos.history import History, Key, Prediction
 from load_tests.chaos.state_experiments import DURABLE_S, StateResult, run_experiment
-from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest
+from load_tests.chaos.state_faults import FAULTS, ApplicationUnderTest
 from load_tests.harness.system import System
 from serve_app.errors import DeployError
 from serve_app.processes.instance import Instance
@@ -23,17 +23,9 @@ def result(
     return StateResult(FAULTS[fault], mode, History(), Verdict(findings), away_s, silent)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("mode", MODES)
-def test_every_promise_is_kept_when_nothing_is_lost(fault: str, mode: str) -> None:
-    assert result(fault, mode, away_s=FAULTS[fault].max_away_s).broken() == []
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("harm", Harm)
-def test_no_fault_may_harm_a_step_in_any_mode(fault: str, mode: str, harm: Harm) -> None:
-    broken = result(fault, mode, Finding(harm, ANSWER)).broken(slack_s=9.0)
+def test_a_harmed_step_is_named(harm: Harm) -> None:
+    broken = result("replica", "memory", Finding(harm, ANSWER)).broken(slack_s=9.0)
     assert broken == [f"1 steps were {harm.value}"]
 
 
