@@ -272,7 +272,7 @@ class TestTls:
 def knows_tls() -> bool:
     """Return whether redis-server has TLS: then it misses a certificate, not the option."""
     command = [redis_executable(), "--port", "0", "--tls-port", "1"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    refused = subprocess.run(command, capture_output=True, text=True)
     return "No tls-cert-file" in refused.stdout
 
 

@@ -212,7 +212,6 @@ def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_pat
         preexec_fn=small_disk,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "sqlite: " in done.stdout
@@ -345,7 +344,7 @@ def test_processes_that_make_the_file_at_once_all_succeed(tmp_path):
         starter.stdin.write(b"go\n")
         starter.stdin.flush()
     for starter in starters:
-        starter.communicate(timeout=60)
+        starter.communicate()
     assert [starter.returncode for starter in starters] == [0] * 6
     db = connect(path)
     assert db.execute("SELECT count(*) FROM documents").fetchone() == (6,)

