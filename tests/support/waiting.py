@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 
-STALLED_S = 60.0
+STALLED_S = 180.0
 
 
 def until(
