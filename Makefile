@@ -129,10 +129,10 @@ data: $(VENV)/.lab  ## simulate the days that the forecasts learn from (resumabl
 	@$(BIN)/python -m lab.train.forecasts.generate $(ARGS)
 
 train-density: $(VENV)/.lab  ## train and compare the density forecast on the committed days
-	@$(BIN)/python -m lab.train.forecasts.train_density $(ARGS)
+	@$(BIN)/python -m lab.train.forecasts.density $(ARGS)
 
 train-flow: $(VENV)/.lab  ## train and compare the flow forecast on the committed days
-	@$(BIN)/python -m lab.train.forecasts.train_flow $(ARGS)
+	@$(BIN)/python -m lab.train.forecasts.flow $(ARGS)
 
 train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
 	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.train.forecasts.dataset import DAY_SLOTS, Calendar
-from lab.train.forecasts.simulate import MINUTES, Measurements
+from lab.train.forecasts.dataset import DAY_SLOTS, MINUTES, Calendar, Measurements
 from models.networks.shipped import JUNCTIONS
 
 EDGES = ("north", "east", "south", "west", "ring", "lane", "path")

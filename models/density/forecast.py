@@ -1,6 +1,6 @@
 """The density forecast as it is served: NumPy, without PyTorch.
 
-A test keeps this equal to :mod:`lab.train.forecasts.density_network`.
+A test keeps this equal to :mod:`lab.train.forecasts.networks`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The flow forecast as it is served: scales, network, and a calibrated confidence.
 
-In NumPy, without PyTorch; a test keeps it equal to :mod:`lab.train.forecasts.flow_network`.
+In NumPy, without PyTorch; a test keeps it equal to :mod:`lab.train.forecasts.networks`.
 """
 
 from __future__ import annotations

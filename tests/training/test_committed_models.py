@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.train.forecasts import train_density, train_flow
+from lab.train.forecasts import density, flow
 from lab.train.forecasts.dataset import (
     HOUR_SLOTS,
     Calendar,
@@ -15,8 +15,8 @@ from lab.train.forecasts.dataset import (
     flow_windows,
     split_days,
 )
-from lab.train.forecasts.flow_results import curves_of, reliability
-from lab.train.forecasts.report import Comparison, describe_data
+from lab.train.forecasts.flow import curves_of, reliability
+from lab.train.forecasts.training import Comparison, describe_data
 from models.density.forecast import DensityForecaster
 from models.flow.forecast import FlowForecaster
 
@@ -33,7 +33,7 @@ def beats_every_other(comparison: Comparison) -> bool:
 
 
 def test_density_figures_are_those_of_the_card(calendar: Calendar) -> None:
-    forecaster = DensityForecaster.load(train_density.WEIGHTS_FILE)
+    forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
     test = density_windows(calendar.density_of(forecaster.edges), split.test, HOUR_SLOTS)
@@ -45,16 +45,16 @@ def test_density_figures_are_those_of_the_card(calendar: Calendar) -> None:
 
 
 def test_density_edges_are_the_most_congested_of_the_training_days(calendar: Calendar) -> None:
-    forecaster = DensityForecaster.load(train_density.WEIGHTS_FILE)
+    forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
     days = split_days(calendar.n_days).train
-    assert forecaster.edges == train_density.most_congested(calendar, days)
+    assert forecaster.edges == density.most_congested(calendar, days)
 
 
 def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
-    forecaster = FlowForecaster.load(train_flow.WEIGHTS_FILE)
+    forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
-    test = flow_windows(calendar.measurements, split.test, train_flow.TEST_STRIDE)
+    test = flow_windows(calendar.measurements, split.test, flow.TEST_STRIDE)
     forecast, truth = curves_of(forecaster, test)
     told = card.metrics["mae_vehicles_per_minute"]
     for junction, row in forecaster.rows.items():
@@ -66,10 +66,10 @@ def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
 
 
 def test_on_the_test_days_confidence_falls_with_the_minutes_observed(calendar: Calendar) -> None:
-    forecaster = FlowForecaster.load(train_flow.WEIGHTS_FILE)
+    forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
     test = flow_windows(calendar.measurements, split_days(calendar.n_days).test, 60)
     means = [
         reliability(forecaster, test, observed).confidences.mean()
-        for observed in train_flow.REPORTED_HISTORIES
+        for observed in flow.REPORTED_HISTORIES
     ]
     assert (np.diff(means) < 0).all(), means

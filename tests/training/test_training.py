@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lab.train.forecasts import train_density, train_flow
+from lab.train.forecasts import density, flow
 from lab.train.forecasts.dataset import Split
-from lab.train.forecasts.fit import FitSettings, fit
+from lab.train.forecasts.training import FitSettings, fit
 from models.artifacts import card_path
 from models.density.forecast import DensityForecaster
 from models.flow.forecast import FlowForecaster
@@ -20,7 +20,7 @@ SPLIT = Split(range(3), range(3, 4), range(4, 5))
 def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path: Path) -> None:
     path = tmp_path / "density.safetensors"
     settings = FitSettings(learning_rate=0.01, max_epochs=12)
-    train_density.train(CALENDAR, SPLIT, path, tmp_path, settings)
+    density.train(CALENDAR, SPLIT, path, tmp_path, settings)
     forecaster = DensityForecaster.load(path)
     assert forecaster.edges == ("path", "lane", "ring", "west", "south")
     errors = forecaster.card.metrics["mae_vehicles_per_km"]
@@ -33,13 +33,13 @@ def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path: P
 def test_density_training_is_reproducible(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a.safetensors", "b.safetensors")]
     for path in paths:
-        train_density.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
+        density.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_flow_training_writes_all_that_is_served(tmp_path: Path) -> None:
     path = tmp_path / "flow.safetensors"
-    train_flow.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
+    flow.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
     forecaster = FlowForecaster.load(path)
     metrics = forecaster.card.metrics
     assert metrics["mae_vehicles_per_minute"]["LSTM"]["all"] == forecaster.card.test_mae

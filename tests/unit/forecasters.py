@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from lab.train.forecasts.density_network import DensityNetwork
-from lab.train.forecasts.flow_network import FlowNetwork
+from lab.train.forecasts.networks import DensityNetwork, FlowNetwork
 from models.artifacts import Card, ColumnScale, write_artifact
 from models.density.forecast import DensityConfig
 from models.flow.forecast import Calibration, FlowConfig

@@ -12,19 +12,53 @@ from numpy.typing import NDArray
 
 from lab.sim.daily_demand import DAY_S
 from lab.train.forecasts.days import DAYS_PER_WEEK
-from lab.train.forecasts.simulate import MINUTES, SLOT_MINUTES, Measurements
+from models.artifacts import ColumnScale
+from models.atomic_write import atomic_write
 from models.flow.window import HORIZON, WINDOW
 
 DATA_FILE = Path(__file__).with_name("measurements.npz")
 HELD_OUT_WEEKS = 2  # for validation, and as many for the test
 
+MINUTES = 24 * 60
+SLOT_MINUTES = 5
 HOUR_SLOTS = 60 // SLOT_MINUTES
 DAY_SLOTS = DAY_S // 60 // SLOT_MINUTES
 N_HOURS = 3
 
-_COLUMNS = fields(Measurements)
-
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What detectors would have measured on a stretch of days.
+
+    Attributes:
+        density: (slots, edges) mean vehicles per kilometre of edge, all lanes together, in slots of
+            five minutes; an hour's density is the mean of its twelve.
+        vehicle_count: (minutes, junctions) vehicles that crossed the stop lines of the junction's
+            incoming lanes in the minute.
+        avg_speed: (minutes, junctions) km/h, mean over the time that vehicles spent on the
+            incoming edges in the minute; the speed limit when there was none.
+        occupancy: (minutes, junctions) share of the incoming lanes' length under vehicles, mean.
+    """
+
+    density: NDArray[np.float32]
+    vehicle_count: NDArray[np.int16]
+    avg_speed: NDArray[np.float32]
+    occupancy: NDArray[np.float32]
+
+    def save(self, path: Path) -> None:
+        """Write all or nothing."""
+        with atomic_write(path) as file:
+            np.savez_compressed(file, **asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        with np.load(path) as arrays:
+            return cls(**arrays)
+
+
+_COLUMNS = fields(Measurements)
 
 
 class Split(NamedTuple):
@@ -155,4 +189,14 @@ def flow_windows(measurements: Measurements, days: range, stride: int) -> FlowWi
     n_junctions = series.shape[1]
     return FlowWindows(
         series, np.repeat(starts, n_junctions), np.tile(np.arange(n_junctions), len(starts))
+    )
+
+
+def scale_of(values: NDArray[np.floating]) -> ColumnScale:
+    """Return the scale of one column's values in training."""
+    return ColumnScale(
+        mean=round(float(values.mean()), 6),
+        std=round(float(values.std()), 6),
+        low=round(float(values.min()), 6),
+        high=round(float(values.max()), 6),
     )

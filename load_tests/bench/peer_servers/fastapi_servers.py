@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from deployments.store import Document, DuplicateDocument, open_store
-from lab.train.forecasts.density_network import DensityNetwork
-from lab.train.forecasts.flow_network import FlowNetwork
+from lab.train.forecasts.networks import DensityNetwork, FlowNetwork
 from load_tests.bench.peer_servers import Prediction, PredictionRequest
 from load_tests.bench.peer_servers.policy import numpy_step, torch_rows, torch_step
 from models.artifacts import Card, Tensors, read_artifact

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.train.forecasts.baselines import LinearAutoregression, mean_absolute_errors
+from lab.train.forecasts.training import LinearAutoregression
 
 RANDOM = np.random.default_rng(0)
 
@@ -19,8 +19,3 @@ def test_forecasts_are_not_negative() -> None:
     inputs = RANDOM.uniform(0, 1, (50, 2, 1))
     model = LinearAutoregression(inputs, inputs[:, -1] - 5)
     assert (model(inputs) == 0).all()
-
-
-def test_errors_are_per_column() -> None:
-    errors = mean_absolute_errors(np.array([[1.0, 2], [3, 4]]), np.array([[1.0, 4], [5, 4]]))
-    assert errors.tolist() == [1, 1]

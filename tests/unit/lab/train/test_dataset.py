@@ -8,13 +8,13 @@ import pytest
 from lab.train.forecasts.dataset import (
     DAY_SLOTS,
     HOUR_SLOTS,
+    MINUTES,
     Calendar,
     density_windows,
     flow_windows,
     join_days,
     split_days,
 )
-from lab.train.forecasts.simulate import MINUTES
 from models.flow.window import HORIZON, WINDOW
 from tests.calendars import EDGES, wave_calendar
 

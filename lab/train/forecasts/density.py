@@ -1,4 +1,4 @@
-"""Train the density forecast on the simulated days: ``make train-density``."""
+"""The density forecast, trained on the simulated days and measured: ``make train-density``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,22 +16,32 @@ from lab.train.forecasts.dataset import (
     DensityWindows,
     Split,
     density_windows,
+    scale_of,
     split_days,
 )
-from lab.train.forecasts.density_network import DensityNetwork
-from lab.train.forecasts.density_results import TITLE, compare, write_density_report
-from lab.train.forecasts.fit import FitSettings, fit
-from lab.train.forecasts.report import draft_card, print_comparison, read_options
-from lab.train.forecasts.scales import scale_of
+from lab.train.forecasts.networks import DensityNetwork
+from lab.train.forecasts.training import (
+    WEIGHTS,
+    Comparison,
+    Curve,
+    FitSettings,
+    Floats,
+    LinearAutoregression,
+    draft_card,
+    fit,
+    plot_forecasts,
+    read_options,
+    write_report,
+)
 from models.artifacts import write_artifact
 from models.density.forecast import N_EDGES, DensityConfig, DensityForecaster
 
-WEIGHTS_FILE = Path(__file__).parents[3] / "models" / "weights" / "density.safetensors"
+WEIGHTS_FILE = WEIGHTS / "density.safetensors"
 HIDDEN_DIM = 64
 BATCH = 256
 SEED = 0
-
-Floats = NDArray[np.float64]
+TITLE = "Density, vehicles/km: mean absolute error on the test days"
+SHOWN_DAYS = slice(3, 7)  # Thursday to Sunday of the first test week
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -59,7 +68,6 @@ def train(
     tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     card = draft_card(calendar, split)
     comparison = compare(DensityForecaster(tensors, config, card), calendar, split)
-    print_comparison(TITLE, comparison)
     lstm = comparison["LSTM"]
     card = card.model_copy(
         update={
@@ -70,7 +78,7 @@ def train(
     )
     write_artifact(output, tensors, config, card)
     forecaster = DensityForecaster.load(output)
-    write_density_report(forecaster, calendar, split, comparison, reports)
+    _write_report(forecaster, calendar, split, comparison, reports)
     return forecaster
 
 
@@ -104,6 +112,65 @@ def _fit(
 
     best = fit(network, batches, loss_of, validate, settings)
     return network, best
+
+
+def compare(forecaster: DensityForecaster, calendar: Calendar, split: Split) -> Comparison:
+    """Mean absolute error on the test days, by method and edge, and over all edges."""
+    density = calendar.density_of(forecaster.edges)
+    # the autoregression learns from the same windows as the network
+    learned = density_windows(density, split.train, stride=1)
+    linear = LinearAutoregression(learned.inputs, learned.targets)
+    test = density_windows(density, split.test, HOUR_SLOTS)
+    forecasts = {
+        "LSTM": forecaster(test.inputs),
+        "persistence": test.inputs[:, -1],
+        "same hour yesterday": test.yesterday,
+        "linear autoregression": linear(test.inputs),
+    }
+    return {
+        method: _by_edge(forecaster.edges, np.abs(forecast - test.targets).mean(axis=0))
+        for method, forecast in forecasts.items()
+    }
+
+
+def _by_edge(edges: Sequence[str], errors: Floats) -> dict[str, float]:
+    named = dict(zip(edges, errors.round(4).tolist(), strict=True))
+    return {**named, "all": round(float(errors.mean()), 4)}
+
+
+def _write_report(
+    forecaster: DensityForecaster,
+    calendar: Calendar,
+    split: Split,
+    comparison: Comparison,
+    folder: Path,
+) -> None:
+    test = density_windows(calendar.density_of(forecaster.edges), split.test, HOUR_SLOTS)
+    days = split.test[SHOWN_DAYS] or split.test
+    first = days.start * 24
+    shown = np.flatnonzero((test.hours >= first) & (test.hours < days.stop * 24))
+    forecast = forecaster(test.inputs[shown])
+    panels = [
+        Curve(
+            edge,
+            (test.hours[shown] - first).astype(float),
+            test.targets[shown, n],
+            forecast[:, n],
+            test.inputs[shown, -1, n],
+        )
+        for n, edge in enumerate(forecaster.edges)
+    ]
+    plot_forecasts(
+        folder / "density.png", "Density one hour ahead, Thursday to Sunday", "vehicles/km", panels
+    )
+    text = f"""
+Means over the {len(split.test)} test days, which neither training nor the choice of epoch has seen.
+Training saw {len(split.train)} days, the choice of epoch {len(split.validation)}.
+The network sees three hours of five edges and nothing else: no clock, no calendar.
+
+![Forecast and truth](density.png)
+"""
+    write_report(folder / "density.md", TITLE, comparison, text)
 
 
 if __name__ == "__main__":
