@@ -32,6 +32,7 @@ class SumoLane:
     shape: tuple[Point, ...]
     speed_limit: float = 13.89  # m/s
     width_m: float = 3.2
+    cars: bool = True  # whether they may drive on it
 
     @property
     def capacity(self) -> float:
@@ -73,6 +74,7 @@ class SumoNet:
         crossings: edges that people walk over.
         behind: by lane, the lanes that lead to it without a signal.
         ahead: by lane, the lanes that it leads to. Neither has turnarounds.
+        ways: from lane to lane of edges, with the turn, in the order of the file.
         foes: pairs of inner lanes whose vehicles can meet.
     """
 
@@ -86,6 +88,7 @@ class SumoNet:
     crossings: set[str] = field(default_factory=set)
     behind: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     ahead: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    ways: list[tuple[str, str, str]] = field(default_factory=list)
     foes: set[tuple[str, str]] = field(default_factory=set)
 
     def way(self, link: SumoLink) -> tuple[Point, ...]:
@@ -225,8 +228,16 @@ def _read_edge(net: SumoNet, edge: ET.Element) -> None:
             _points(lane.get("shape", "")),
             float(lane.get("speed", SumoLane.speed_limit)),
             float(lane.get("width", SumoLane.width_m)),
+            _has_cars(lane.get("allow"), lane.get("disallow", "")),
         )
         net.lanes[known.id] = known
+
+
+def _has_cars(allow: str | None, disallow: str) -> bool:
+    """Return whether a lane with these attributes, lists of SUMO's classes, is for cars."""
+    if allow is not None:
+        return not {"passenger", "all"}.isdisjoint(allow.split())
+    return {"passenger", "all"}.isdisjoint(disallow.split())
 
 
 def _read_junction(net: SumoNet, node: ET.Element) -> None:
@@ -249,6 +260,8 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
     turn = link.get("dir", "s").replace("T", "t")  # back, in a net that drives on the left
     # the rails of a level crossing have the signal of its road, but no letter
     is_controlled = "tl" in link and int(link["linkIndex"]) >= 0
+    if not link["from"].startswith(":"):
+        net.ways.append((lane, to_lane, turn))
     if not link["from"].startswith(":") and turn != "t":
         net.ahead[lane].add(to_lane)
         if not is_controlled:

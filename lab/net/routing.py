@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import subprocess
 import xml.etree.ElementTree as ET
-import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from xml.sax import SAXException
 
 import numpy as np
 import sumo
-import sumolib
 
 from lab.net.demand import Demand, InvalidDemandError
+from lab.net.net import load_net
+from models.networks.file import InvalidNetworkError
 
 # Vehicles enter on the emptiest lane and do not wait for a full one.
 DEPARTURE = {"departLane": "best", "departSpeed": "max"}
 
-VEHICLE_CLASS = "passenger"
 SHOWN_NAMES = 10  # of a list in a message
 
 Weights = Mapping[str, float]  # of exits
@@ -193,64 +191,66 @@ def _without_head(text: str) -> Iterator[str]:
 
 
 class Roads:
-    """A network's edges.
+    """A network's edges for cars.
 
     Raises:
         InvalidDemandError: it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise InvalidDemandError(f"{path} is not there.")
         try:
-            self._net = sumolib.net.readNet(str(path))
-        except (OSError, EOFError, zlib.error, SAXException, KeyError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise InvalidDemandError(f"{path} is not a SUMO network: {reason}") from error
+            self._net = load_net(path)
+        except InvalidNetworkError as error:
+            raise InvalidDemandError(str(error)) from error
+        self._lanes = self._net.edge_lanes
+        self.edges = [
+            edge for edge, lanes in self._lanes.items() if any(lane.cars for lane in lanes)
+        ]
+        self._ways: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._onwards: defaultdict[str, set[str]] = defaultdict(set)  # by lanes for cars
+        self._connected: set[tuple[str, str]] = set()
+        known = set(self.edges)
+        for lane, to_lane, turn in self._net.ways:
+            here, there = (self._net.lanes.get(each) for each in (lane, to_lane))
+            if here is None or there is None:
+                continue
+            self._connected.add((here.edge, there.edge))
+            if there.edge in known and turn != "t":
+                self._ways[here.edge][there.edge] += 1
+            if here.cars and there.cars:
+                self._onwards[here.edge].add(there.edge)
         self.reachable = lru_cache(maxsize=None)(self._reachable)
 
     def __contains__(self, edge: str) -> bool:
-        return bool(self._net.hasEdge(edge)) and bool(self._net.getEdge(edge).allows(VEHICLE_CLASS))
+        return any(lane.cars for lane in self._lanes.get(edge, ()))
 
     @cached_property
     def exits(self) -> dict[str, int]:
         """The edges that lead to nothing but back, each with its number of lanes."""
-        return {
-            edge.getID(): edge.getLaneNumber()
-            for edge in self._net.getEdges()
-            if edge.allows(VEHICLE_CLASS) and not self.ways(edge.getID())
-        }
+        return {edge: len(self._lanes[edge]) for edge in self.edges if not self.ways(edge)}
 
     @property
     def entries(self) -> list[str]:
         """The edges that nothing but their own way back leads to."""
-        edges = [each.getID() for each in self._net.getEdges() if each.getID() in self]
-        followed = {to for edge in edges for to in self.ways(edge)}
-        return [edge for edge in edges if edge not in followed]
+        followed = {to for edge in self.edges for to in self.ways(edge)}
+        return [edge for edge in self.edges if edge not in followed]
 
     def ways(self, edge: str) -> Mapping[str, int]:
         """Return the edges that an edge leads to, by their connections; no turning round."""
-        here = self._net.getEdge(edge)
-        return Counter(
-            end.getID()
-            for end, connections in here.getOutgoing().items()
-            for connection in connections
-            if end.allows(VEHICLE_CLASS) and connection.getDirection() not in ("t", "T")
-        )
+        return self._ways.get(edge, {})
 
     def connected(self, start: str, end: str) -> bool:
         """Return whether one edge leads to another, be it by turning round."""
-        return self._net.getEdge(end) in self._net.getEdge(start).getOutgoing()
+        return (start, end) in self._connected
 
     def is_way_back(self, start: str, end: str) -> bool:
         """Return whether an edge ends where another begins."""
-        return bool(self._net.getEdge(start).getFromNode() == self._net.getEdge(end).getToNode())
-
-    @property
-    def edges(self) -> list[str]:
-        """Those for cars."""
-        return [each.getID() for each in self._net.getEdges() if each.allows(VEHICLE_CLASS)]
+        return self._net.edges[start][0] == self._net.edges[end][1]
 
     def _reachable(self, start: str) -> frozenset[str]:
-        found = self._net.getReachable(self._net.getEdge(start), VEHICLE_CLASS)
-        return frozenset(each.getID() for each in found)
+        found, fringe = {start}, [start]
+        while fringe:
+            new = self._onwards.get(fringe.pop(), set()) - found
+            found |= new
+            fringe += new
+        return frozenset(found)

@@ -148,7 +148,7 @@ def test_a_net_that_is_none_is_refused_in_a_sentence(tmp_path, capsys):
     table.write_text(ENTRIES)
     for net, said in (
         (table, "is not a SUMO network"),
-        (tmp_path / "gone.net.xml", "is not there"),
+        (tmp_path / "gone.net.xml", "cannot be read: No such file"),
     ):
         output = tmp_path / "town.rou.xml"
         assert (
