@@ -125,21 +125,21 @@ class Connections:
 
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
+            connector: aiohttp.BaseConnector
+            if self._unix_socket is None:
+                connector = aiohttp.TCPConnector(
+                    limit=self._most, keepalive_timeout=IDLE_S, ssl=self._tls or True
+                )
+            else:
+                connector = aiohttp.UnixConnector(
+                    self._unix_socket, limit=self._most, keepalive_timeout=IDLE_S
+                )
             self._opened = aiohttp.ClientSession(
-                connector=self._connector(),
+                connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(_send_once,),
             )
         return self._opened
-
-    def _connector(self) -> aiohttp.BaseConnector:
-        if self._unix_socket is not None:
-            return aiohttp.UnixConnector(
-                self._unix_socket, limit=self._most, keepalive_timeout=IDLE_S
-            )
-        return aiohttp.TCPConnector(
-            limit=self._most, keepalive_timeout=IDLE_S, ssl=self._tls or True
-        )
 
 
 async def _send_once(

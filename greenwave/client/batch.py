@@ -138,8 +138,9 @@ class Batch:
         runs = [packed_run(each.run) for each in sends for _ in range(len(each))]
         ids = [f"{each.key}.{row}" for each in sends for row in range(len(each))]
         try:
-            rows = Encoded.joined([each.rows for each in sends])
-            done = self._step(rows, runs, ids)
+            observations = [row for each in sends for row in each.rows.observations]
+            junctions = [name for each in sends for name in each.rows.junctions]
+            done = self._step(Encoded(observations, junctions, sends[0].rows.indexed), runs, ids)
         except RefusedError as error:
             if len(sends) > 1:  # one of them may be wrong, and no step was made
                 return [received for each in sends for received in self._call([each])]

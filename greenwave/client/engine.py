@@ -64,7 +64,7 @@ class CallEngine:
                 except UnavailableError as error:
                     if not perhaps_done:
                         raise
-                    raise _final(call, error, attempts, perhaps_done) from error
+                    raise _placed(_unknown(error), call, attempts) from error
             attempts += 1
             reply = yield self._send(call, token, deadline)
             if isinstance(reply, Reply) and reply.status in call.answers:
@@ -85,7 +85,10 @@ class CallEngine:
                 over = attempts >= most or self._clock() + pause_s >= deadline
                 twice = failure.perhaps_done and call.effect is Effect.NOT_IDEMPOTENT
                 if over or twice or not failure.passes:
-                    raise _final(call, failure.error, attempts, perhaps_done)
+                    final = failure.error
+                    if perhaps_done and isinstance(final, UnavailableError):
+                        final = _unknown(final)
+                    raise _placed(final, call, attempts)
             yield Pause(pause_s)
 
     def _send(self, call: Call[Result], token: str | None, deadline: float) -> Send:
@@ -111,8 +114,8 @@ class CallEngine:
 
     def _token(self, call: Call[Result], deadline: float) -> Steps[str]:
         login = self._login_of(call)
-        if login.token is not None and login.is_fresh(self._clock()):
-            return login.token
+        if token := login.fresh(self._clock()):
+            return token
         token = yield Exclusive(self._renew(login, deadline), max(0.0, deadline - self._clock()))
         if isinstance(token, GreenwaveError):
             raise token
@@ -123,9 +126,9 @@ class CallEngine:
     def _renew(self, login: Login, deadline: float) -> Steps[str | GreenwaveError]:
         """Return a token, or why the gateway is unavailable for a login."""
         now = self._clock()
-        if login.token is not None and login.is_fresh(now):
-            return login.token  # another call was first
-        before = login.token if login.is_good(now) else None
+        if token := login.fresh(now):
+            return token  # another call was first
+        before = login.good(now)
         try:
             most = self._retries.attempts if before is None else 1
             grant = yield from self._perform(login.call, deadline, most)
@@ -148,17 +151,13 @@ def _read(call: Call[Result], reply: Reply, attempts: int) -> Result:
         raise _placed(unusable, call, attempts) from None
 
 
-def _final(
-    call: Call[Result], error: GreenwaveError, attempts: int, perhaps_done: bool
-) -> GreenwaveError:
-    if perhaps_done and isinstance(error, UnavailableError):
-        error = UnknownOutcomeError(
-            f"It may have been done or not: {error.message}",
-            status=error.status,
-            code=error.code,
-            retry_after_s=error.retry_after_s,
-        )
-    return _placed(error, call, attempts)
+def _unknown(error: GreenwaveError) -> UnknownOutcomeError:
+    return UnknownOutcomeError(
+        f"It may have been done or not: {error.message}",
+        status=error.status,
+        code=error.code,
+        retry_after_s=error.retry_after_s,
+    )
 
 
 def _placed(error: GreenwaveError, call: Call[Result], attempts: int) -> GreenwaveError:

@@ -55,55 +55,40 @@ def failure_of(outcome: Reply | NoReply) -> Failure:
     if status == 408:
         return Failure(UnavailableError(**facts), passes=True, perhaps_done=False)
     if status < 500 and not foreign:
-        return Failure(_refusal(status, facts), passes=False, perhaps_done=False)
+        refusal = _REFUSALS.get(status, InvalidRequestError)
+        error = (KeyReusedError if code == "key_reused" else refusal)(**facts)
+        return Failure(error, passes=False, perhaps_done=False)
     waits_for_a_model = code == "model_not_loaded" and facts["retry_after_s"] is None
+    passes = foreign or status in _PASSING or code == "outcome_unknown"
     return Failure(
         UnavailableError(**facts),
-        passes=(foreign or status in _PASSING or code == "outcome_unknown")
-        and not waits_for_a_model,
+        passes=passes and not waits_for_a_model,
         perhaps_done=code not in _NOTHING_DONE,
     )
 
 
-def _refusal(status: int, facts: dict[str, Any]) -> RefusedError:
-    if facts["code"] == "key_reused":
-        return KeyReusedError(**facts)
-    return _REFUSALS.get(status, InvalidRequestError)(**facts)
-
-
 def _facts(reply: Reply) -> dict[str, Any]:
-    body = _members(reply)
-    return {
-        "message": _message(body) or f"The answer has the status {reply.status}",
-        "status": reply.status,
-        "code": reply.headers.get("x-error-code") or _text(body.get("code")),
-        "retry_after_s": _seconds(reply.headers.get("retry-after")),
-    }
-
-
-def _members(reply: Reply) -> dict[str, Any]:
     try:
         body = from_json(reply.body) if reply.is_json else None
     except ValueError:
         body = None
-    return body if isinstance(body, dict) else {}
+    members = body if isinstance(body, dict) else {}
+    code, seconds = members.get("code"), reply.headers.get("retry-after", "")
+    return {
+        "message": _message(members) or f"The answer has the status {reply.status}",
+        "status": reply.status,
+        "code": reply.headers.get("x-error-code") or (code if isinstance(code, str) else None),
+        "retry_after_s": float(seconds) if seconds.isdecimal() else None,
+    }
 
 
 def _message(body: dict[str, Any]) -> str | None:
     """Return the message of a service, in any of the forms that services use."""
     for name in ("message", "errorMessage", "detail", "title", "error"):
-        if text := _text(body.get(name)):
+        if isinstance(text := body.get(name), str) and text:
             return text
     faults = body.get("detail")
     if isinstance(faults, list) and faults and isinstance(faults[0], dict):
         where = ".".join(map(str, faults[0].get("loc", ())))
         return f"{where}: {faults[0].get('msg')}"
     return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _seconds(text: str | None) -> float | None:
-    return float(text) if text is not None and text.isdecimal() else None

@@ -35,11 +35,13 @@ class Login:
         self._renew_from = 0.0
         self._good_until = 0.0
 
-    def is_fresh(self, now: float) -> bool:
-        return self.token is not None and now < self._renew_from
+    def fresh(self, now: float) -> str | None:
+        """Return the token, unless it is to be renewed."""
+        return self.token if now < self._renew_from else None
 
-    def is_good(self, now: float) -> bool:
-        return self.token is not None and now < self._good_until
+    def good(self, now: float) -> str | None:
+        """Return the token, unless it has expired."""
+        return self.token if now < self._good_until else None
 
     def keep(self, grant: Grant, sent_at: float) -> str:
         """Use the token of a login that was sent at this time, and return it."""

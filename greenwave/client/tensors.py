@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 
 from greenwave.client.call import Reply
 from greenwave.client.errors import InvalidInputError
@@ -50,13 +50,6 @@ class Encoded(NamedTuple):
     observations: list[bytes]
     junctions: list[bytes]
     indexed: bool
-
-    @classmethod
-    def joined(cls, parts: Sequence[Encoded]) -> Encoded:
-        """Return the rows of parts that all have names, or all have indices."""
-        rows = [row for part in parts for row in part.observations]
-        junctions = [each for part in parts for each in part.junctions]
-        return cls(rows, junctions, parts[0].indexed)
 
 
 def encode(observations: Rows, junctions: Sequence[str] | Sequence[int] | Array) -> Encoded:
@@ -147,7 +140,6 @@ class _Header(BaseModel):
     outputs: list[_Output]
 
 
-_HEADER = TypeAdapter(_Header)
 _NUMBERS = {
     ("action", "INT32"): "i",
     ("confidence", "FP32"): "f",
@@ -168,7 +160,7 @@ def read(request_ids: list[str], reply: Reply) -> Predictions:
         raise ValueError("no length of the header")
     end = int(length)
     tensors = {}
-    for output in _HEADER.validate_json(body[:end]).outputs:
+    for output in _Header.model_validate_json(body[:end]).outputs:
         begin, end = end, end + output.parameters.binary_data_size
         tensors[output.name, output.datatype] = body[begin:end]
     if end != len(body) or not tensors.keys() >= {*_NUMBERS, _CODE}:

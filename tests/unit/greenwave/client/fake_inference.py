@@ -27,7 +27,7 @@ class FakeInference:
         lost: the calls whose answers are lost, from 1.
         failing: by run, the statuses of its next rows.
         calls: the rows of each call, as (run, junction).
-        open: calls wait until it is set.
+        open: calls wait until it is set; ``asked`` is set while one waits.
     """
 
     lost: set[int] = field(default_factory=set)
@@ -37,6 +37,7 @@ class FakeInference:
     receipts: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     sent: list[Send] = field(default_factory=list)
     open: threading.Event = field(default_factory=threading.Event)
+    asked: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.open.set()
@@ -44,7 +45,9 @@ class FakeInference:
     def __call__(self, send: Send, /) -> Reply | NoReply:
         assert send.body is not None
         assert send.url == "http://inference/v2/models/policy/infer"
+        self.asked.set()
         assert self.open.wait(20)
+        self.asked.clear()
         self.sent.append(send)
         run, key = send.headers.get("x-simulation-run"), send.headers["idempotency-key"]
         try:

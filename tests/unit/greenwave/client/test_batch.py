@@ -44,7 +44,7 @@ def send_while_busy(batch: Batch, service: FakeInference, sends: list[tuple[Any,
     """Let a call wait for the service, and send meanwhile."""
     service.open.clear()
     batch.send("first", [SMALL], [[1]])
-    until(lambda: batch._n_waiting == 0)
+    until(service.asked.is_set)
     for send in sends:
         batch.send(*send)
     service.open.set()
@@ -102,7 +102,7 @@ def test_send_waits_while_too_many_rows_wait(client: Client, service: FakeInfere
     with client.inference.batch(max_waiting=3) as batch:
         service.open.clear()
         batch.send("first", [SMALL], [[1]])
-        until(lambda: batch._n_waiting == 0)
+        until(service.asked.is_set)
         batch.send("a", [SMALL] * 3, [[1]] * 3)
         with pytest.raises(UnavailableError, match="3 rows are waiting"):
             batch.send("b", [SMALL], [[1]], timeout_s=0.01)

@@ -23,8 +23,10 @@ from greenwave.client import (
     UnusableAnswerError,
 )
 from greenwave.client.call import NoReply, Reply, Send
+from greenwave.client.inference import Inference
 from models.networks.shipped import JUNCTIONS
 from tests.unit.greenwave.client.fake_inference import FakeInference
+from tests.unit.greenwave.client.made import calls_of
 from tests.unit.greenwave.client.play import REFUSED, Awaited, text
 
 URL = "http://inference"
@@ -202,16 +204,6 @@ def test_runs_can_begin_with_a_call() -> None:
         (([[1]], ["\ud800"]), "lone surrogate"),
         (([np.zeros((2, 2))], [SMALL]), "one dimension, not 2"),
         ((np.zeros(3), [SMALL] * 3), r"a row for each step, not the shape \(3,\)"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(arguments: Any, message: str) -> None:
-    with client_of(FakeInference()) as client, pytest.raises(InvalidInputError, match=message):
-        client.inference.infer(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
         ({"runs": ["a"]}, "runs must be a sequence with one for each"),
         ({"runs": ["a", "b c"]}, "A run's name is 1 to 64"),
         ({"runs": "b c"}, "A run's name is 1 to 64"),
@@ -223,9 +215,11 @@ def test_bad_input_is_refused_in_a_sentence(arguments: Any, message: str) -> Non
         ({"sequence_start": True}, "sequence_start needs runs"),
     ],
 )
-def test_bad_names_are_refused_in_a_sentence(named: Any, message: str) -> None:
-    with client_of(FakeInference()) as client, pytest.raises(InvalidInputError, match=message):
-        client.inference.infer([[1], [1]], [SMALL, SMALL], **named)
+def test_bad_input_is_refused_in_a_sentence(arguments: Any, message: str) -> None:
+    named = isinstance(arguments, dict)
+    infer = calls_of(Inference).infer
+    with pytest.raises(InvalidInputError, match=message):
+        infer([[1], [1]], [SMALL] * 2, **arguments) if named else infer(*arguments)
 
 
 def test_a_refusal_of_the_service_has_its_words() -> None:

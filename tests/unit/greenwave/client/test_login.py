@@ -17,11 +17,12 @@ from greenwave.client import (
     UnknownOutcomeError,
 )
 from greenwave.client.gateway import Run
-from greenwave.client.login import Login, make_bearer, make_login
+from greenwave.client.login import Grant, Login, make_bearer
 from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, granted, step, unavailable
 
 STEP, LOGIN = "/step", "/api/auth/login"
 CALL = step(authorized=True)
+TOKENS = ("token", "inference_token")
 UNAUTHORIZED = answer(401, {"message": "Missing or invalid credentials"})
 DONE = answer(body="done")
 
@@ -112,22 +113,12 @@ def test_a_second_401_is_final() -> None:
 
 
 def test_a_401_for_a_token_that_was_replaced_meanwhile_asks_for_no_further_one() -> None:
-    play = logged_in(granted(), DONE, UNAUTHORIZED, DONE)
-    play.perform(CALL)
-    assert isinstance(play.login, Login)
-    login, replaced = play.login, False
-    refuse = login.refuse
-
-    def refuse_late(token: str) -> None:
-        nonlocal replaced
-        replaced = True
-        login.token = "token-2"  # as another call has got it
-        refuse(token)
-
-    login.refuse = refuse_late  # type: ignore[method-assign]
-    assert play.perform(CALL) == "done"
-    assert replaced
-    assert play.paths[2:] == [STEP, STEP]
+    login = Login("http://service", "ann", "secret")
+    login.keep(Grant(access_token="token-2", expires_in=3600), 0)
+    login.refuse("token-1")
+    assert login.fresh(0) == "token-2"
+    login.refuse("token-2")
+    assert login.fresh(0) is None
 
 
 def test_a_wrong_password_is_told_and_not_tried_again() -> None:
@@ -169,25 +160,23 @@ def test_a_given_token_is_used_as_it_is_and_its_refusal_is_final() -> None:
 
 
 @pytest.mark.parametrize(
-    ("login", "token"),
+    "given",
     [
-        (("ann", "secret"), "token"),
-        (("ann", None), "token"),
-        ((None, None), ""),
-        ((None, None), "a token"),
-        ((None, None), "a\r\nb"),
-        ((None, None), "ä"),
+        {"username": "ann", "password": "secret", "token": "token"},
+        {"username": "ann", "token": "token"},
+        *({name: wrong} for name in TOKENS for wrong in ("", "two words", "a\r\nb", "ä")),
     ],
 )
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_what_is_no_token_or_more_than_one_login_is_refused(
-    kind: type[Any], login: tuple[str | None, str | None], token: str
+    kind: type[Any], given: dict[str, str]
 ) -> None:
-    with pytest.raises(InvalidInputError, match="token"):
-        kind("http://service", *login, token=token)
+    named = "token, or a username" if "username" in given else f"^{next(iter(given))} must be"
+    with pytest.raises(InvalidInputError, match=named):
+        kind("http://service", **given)
 
 
 @pytest.mark.parametrize("given", [("ann", None), (None, "secret"), ("", "secret"), ("ann", " ")])
 def test_half_of_a_login_is_refused(given: tuple[str | None, str | None]) -> None:
     with pytest.raises(InvalidInputError, match="must be a text that is not blank"):
-        make_login("http://service", *given)
+        Client("http://service", *given)
