@@ -70,9 +70,7 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` gets the same junction and decision.
         """
-        run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        key = header(scope, RAW_KEY_HEADER)
-        return _success(await self._service.demo(run, key, request_id))
+        return _success(await self._service.demo(*_names(scope)))
 
     async def act(self, scope: Scope, body: bytes) -> Answer:
         """Choose the signal of a junction from its observations.
@@ -82,17 +80,14 @@ class Routes:
         that was late may still have been made.
         A request that is repeated with its `Idempotency-Key` gets that step's decision.
         """
-        run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        key = header(scope, RAW_KEY_HEADER)
-        return _success(await self._service.act(body, run, key, request_id))
+        return _success(await self._service.act(body, *_names(scope)))
 
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions.
 
         A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
-        run, request_id = header(scope, RAW_RUN_HEADER), header(scope, REQUEST_ID_HEADER)
-        key = header(scope, RAW_KEY_HEADER)
+        run, key, request_id = _names(scope)
         who, where = self._authenticate(scope, "reset").subject, client_address(scope)
         detail = f"run {run or DEFAULT_RUN}"
         try:
@@ -112,6 +107,12 @@ class Routes:
                 where = client_address(scope)
                 self._service.audit.note("token refused", error.subject, where, str(error))
             raise
+
+
+def _names(scope: Scope) -> tuple[str | None, str | None, str | None]:
+    """Return the run, the idempotency key and the request id that a request names."""
+    run, key = header(scope, RAW_RUN_HEADER), header(scope, RAW_KEY_HEADER)
+    return run, key, header(scope, REQUEST_ID_HEADER)
 
 
 def _success(response: BaseModel | dict[str, Any]) -> Answer:

@@ -18,7 +18,6 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import Answer, IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard, BodyReader
-from deployments.inference.described import describe
 from deployments.inference.open_inference import routes as open_inference
 from deployments.inference.open_inference.messages import (
     InferRequest,
@@ -47,6 +46,7 @@ from deployments.inference.schemas import (
     PredictionRequest,
     ResetRequest,
     ResetResponse,
+    describe,
 )
 from deployments.inference.service import InferenceService
 from models.networks.shipped import is_shipped

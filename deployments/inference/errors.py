@@ -112,9 +112,7 @@ class InvalidItemError(InferenceError):
     status = 422
 
     def __init__(self, error: ValidationError) -> None:
-        first = _faults(error)[0]
-        where = ".".join(map(str, first["loc"])) or "item"
-        super().__init__(f"{where}: {first['msg']}")
+        super().__init__(first_fault(error, "item"))
 
 
 class TooLargeValuesError(InferenceError):
@@ -198,6 +196,16 @@ def refusal_of(error: Exception) -> InferenceError:
         case _:
             logger.error("A request failed", exc_info=error)
             return DefectError()
+
+
+def first_fault(error: ValidationError, whole: str) -> str:
+    """Return the place of the first fault, and what it is.
+
+    Args:
+        whole: name of all that was validated.
+    """
+    first = _faults(error)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
 def _faults(error: ValidationError) -> list[Any]:

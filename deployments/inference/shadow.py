@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple, Protocol, cast
 
@@ -41,11 +41,16 @@ class Slot(Protocol):
 class _Rows(NamedTuple):
     """n steps of the policy in service; ``inputs`` is (n, width)."""
 
-    keys: list[Key]
-    steps: list[int]
-    agents: list[int]
+    keys: Sequence[Key]
+    steps: Sequence[int]
+    agents: Sequence[int]
     inputs: Floats
     actions: NDArray[np.intp]
+
+    def take(self, rows: list[int]) -> _Rows:
+        keys = [self.keys[row] for row in rows]
+        steps, agents = ([column[row] for row in rows] for column in (self.steps, self.agents))
+        return _Rows(keys, steps, agents, self.inputs[rows], self.actions[rows])
 
 
 class ShadowStates:
@@ -57,7 +62,7 @@ class ShadowStates:
         # The operating system provides memory for the rows that are used.
         self.hidden = np.zeros((max_states, HIDDEN_DIM), np.float32)
 
-    def rows_of(self, keys: list[Key]) -> list[int]:
+    def rows_of(self, keys: Sequence[Key]) -> list[int]:
         """Return the row of each key; there must be no more keys than rows."""
         return [self._row_of(key) for key in keys]
 
@@ -112,13 +117,8 @@ class Shadow:
         decisions = cast("Decisions", batch.outputs)
         keys, steps = batch.keys, batch.steps
         rows = [n for n, key in enumerate(keys) if decisions.finite[n] and self.includes(key.run)]
-        return _Rows(
-            [keys[row] for row in rows],
-            [steps[row] for row in rows],
-            [decisions.agents[row] for row in rows],
-            decisions.inputs[rows],
-            decisions.step.actions[rows],
-        )
+        agents, actions = decisions.agents, decisions.step.actions
+        return _Rows(keys, steps, agents, decisions.inputs, actions).take(rows)
 
     def _gather(self, rows: _Rows) -> None:
         if self._n_waiting + len(rows.keys) > MAX_WAITING:
@@ -163,20 +163,14 @@ class Shadow:
             return
         inputs = np.concatenate([rows.inputs for rows in gathered])
         actions = np.concatenate([rows.actions for rows in gathered])
+        together = _Rows(keys, steps, agents, inputs, actions)
         rounds: defaultdict[int, list[int]] = defaultdict(list)
         next_round: defaultdict[Key, Iterator[int]] = defaultdict(count)
         for row, key in enumerate(keys):
             rounds[next(next_round[key])].append(row)
         for rows in rounds.values():
             for at in range(0, len(rows), MAX_BATCH):
-                some = rows[at : at + MAX_BATCH]
-                yield _Rows(
-                    [keys[row] for row in some],
-                    [steps[row] for row in some],
-                    [agents[row] for row in some],
-                    inputs[some],
-                    actions[some],
-                )
+                yield together.take(rows[at : at + MAX_BATCH])
 
     def _step(self, batch: _Rows) -> None:
         model = self.slot.model

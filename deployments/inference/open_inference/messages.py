@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from deployments.http.messages import JSON, Answer
-from deployments.inference.errors import InferenceError
+from deployments.inference.errors import InferenceError, first_fault
 
 HEADER_LENGTH = b"inference-header-content-length"
 MAX_TENSORS = 16
@@ -135,9 +135,7 @@ def read_request(body: bytes, header_length: str | None) -> tuple[InferRequest, 
     try:
         request = _REQUEST.validator.validate_json(memoryview(body)[:end].tobytes())
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        raise InvalidTensorError(f"{where}: {first['msg']}") from None
+        raise InvalidTensorError(first_fault(error, "body")) from None
     tensors: dict[str, Tensor] = {}
     for part in request.inputs:
         if part.name in tensors:
