@@ -217,23 +217,16 @@ class InferenceService:
             raise refusal_of(error) from error
 
     def health(self) -> Health:
-        if not self.policies.loaded:
-            return self._health("no_model", self.policies.problem)
+        loaded, ids, detail = self.policies.loaded, list(self.network.ids), self.policies.problem
+        if not loaded:
+            return Health(status="no_model", model_loaded=False, junctions=ids, detail=detail)
         if not self.engine.connected:
-            return self._health("unhealthy", "the hidden states cannot be reached")
-        if self.policies.at_capacity:
-            return self._health("unhealthy", "the limit on hidden states (max_states) is reached")
-        return self._health("healthy", self.policies.problem)
-
-    def _health(self, status: str, detail: str | None) -> Health:
-        return Health.model_validate(
-            {
-                "status": status,
-                "model_loaded": self.policies.loaded,
-                "junctions": list(self.network.ids),
-                "detail": detail,
-            }
-        )
+            detail = "the hidden states cannot be reached"
+        elif self.policies.at_capacity:
+            detail = "the limit on hidden states (max_states) is reached"
+        else:
+            return Health(status="healthy", model_loaded=True, junctions=ids, detail=detail)
+        return Health(status="unhealthy", model_loaded=True, junctions=ids, detail=detail)
 
     def checks(self) -> dict[str, Check]:
         """Return what a replica needs to be ready, by name."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.batcher import MAX_BATCH
-from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
+from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.inference_calls import batcher
 from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
@@ -149,13 +149,6 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
     await asyncio.wait(slow)
 
 
-async def test_a_step_that_fails_spoils_no_other():
-    shared = CallBatcher(Calls(BadRequestError("so large"), Decided(1)))
-    outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
-    assert isinstance(outcomes[0], BadRequestError)
-    assert outcomes[1] == Decided(1)
-
-
 async def test_a_caller_that_has_gone_disturbs_no_other():
     shared = CallBatcher(Calls())
     gone = asyncio.create_task(shared.act(step(1)))
@@ -163,17 +156,6 @@ async def test_a_caller_that_has_gone_disturbs_no_other():
     await asyncio.sleep(0)
     gone.cancel()
     assert await stays == Decided(2)
-
-
-async def test_a_step_whose_caller_has_gone_before_the_call_is_not_made():
-    calls = Calls()
-    shared = CallBatcher(calls)
-    gone = asyncio.create_task(shared.act(step(1)))
-    asyncio.get_running_loop().call_soon(gone.cancel)  # after it has queued its step
-    with pytest.raises(asyncio.CancelledError):
-        await gone
-    assert await shared.act(step(2)) == Decided(2)
-    assert calls.made == [[step(2)]]
 
 
 async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
