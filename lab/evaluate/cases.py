@@ -28,8 +28,7 @@ from lab.sim.controllers import (
 )
 from lab.sim.crossings import crossings_scenario
 from lab.sim.daily_demand import HOUR_S, DailyDemand
-from lab.sim.diagnosed import Diagnosed
-from lab.sim.faults import WithLosses, WithOutage
+from lab.sim.faults import Diagnosed, WithLosses, WithOutage
 from lab.sim.fixed_time import FixedTime
 from lab.sim.layouts import with_detectors
 from lab.sim.programs import actuated

@@ -9,8 +9,6 @@ from lab.net.net import load_net
 from lab.sim.environment import layers_of, run_alone
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
-from models.networks.network import network_of
-from models.policy.step import PolicyStep
 
 
 def check_signals(scenario: Scenario) -> None:
@@ -51,15 +49,6 @@ def check_safety(scenario: Scenario) -> None:
         layers_of(scenario)
     except ValueError as error:
         raise InvalidScenarioError(f"The safety layer cannot be used: {error}.") from None
-
-
-def check_policy(scenario: Scenario, policy: Path) -> None:
-    """Read a policy as the service would.
-
-    Raises:
-        InvalidPolicyFileError: it is not a policy, or one of another city; both shapes are named.
-    """
-    PolicyStep.load(policy, network_of(scenario.network))
 
 
 def check_routes(scenario: Scenario) -> None:

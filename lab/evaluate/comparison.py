@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.evaluate.cases import POLICY, Case
-from lab.evaluate.checks import check_policy, check_routes, check_safety, check_signals
+from lab.evaluate.checks import check_routes, check_safety, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
-from lab.sim.controllers import CONTROLS, GUARDED, Control, run
+from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
 from lab.sim.details import Approach
 from lab.sim.scenario import Scenario
 from lab.tables import write_csv
@@ -117,7 +117,7 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[Run]:
     if comparison.safety:
         check_safety(comparison.scenario)
     if comparison.policy is not None:
-        check_policy(comparison.scenario, comparison.policy)
+        policy_control(comparison.scenario, comparison.policy)
     files, same = comparison.files(folder / KEPT), comparison.same
     if any(read_run(path, same) is None for path in files):
         check_routes(comparison.scenario)

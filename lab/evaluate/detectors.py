@@ -1,9 +1,8 @@
 """Diagnose the working detectors of healthy hours: count false alarms, or fit the limits.
 
-``python -m lab.evaluate.detectors`` drives the shipped network with its policy, or one of RESCO's
-maps with the greedy controller, or by ``--policy`` where greedy jams. It prints the alarms and the
-detector hours. ``--limits FILE`` then writes the network file with a limit of no activity for each
-lane: what speaks most for it in AIMED_HOURS, extrapolated from the measured hours.
+``python -m lab.evaluate.detectors`` drives the shipped network with its policy, and prints the
+alarms and the detector hours. ``--limits FILE`` then writes the network file with a limit of no
+activity for each lane: what speaks most for it in AIMED_HOURS, extrapolated from these hours.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.evaluate.cases import LEVELS, POLICY, RESCO, STUDIES, Case
-from lab.evaluate.jobs import Job
-from lab.evaluate.resco import MAPS
-from lab.sim.controllers import Controller, run
-from lab.sim.diagnosed import Diagnosed
+from lab.evaluate.cases import POLICY, STUDIES
+from lab.sim.controllers import Controller, policy_control, run
 from lab.sim.environment import Environment, Observations
-from lab.sim.scenario import InvalidScenarioError
+from lab.sim.faults import Diagnosed
+from lab.sim.scenario import Scenario
 from models.atomic_write import atomic_write
-from models.networks.file import InvalidNetworkError, network_as_json
+from models.networks.file import network_as_json, read_network_file
 from models.networks.form import DetectorLimits, Lane, NetworkFile
-from models.networks.network import network_of
-from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.networks.network import Network, network_of
+from models.networks.shipped import NETWORK_FILE
+from models.policy.form import SHIPPED_POLICY
 
 FIRST_SEED = 201  # neither training nor test seeds
 STARTS = 60  # times an hour that a lane's evidence begins anew: in each red
@@ -54,12 +52,10 @@ class Hours:
     quiet: dict[tuple[str, int], float] = field(default_factory=dict)
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-    def drive(self, job: Job, unlimited: bool) -> NetworkFile:
-        """Simulate a run, and diagnose its detectors by the limits of the network file, or none."""
-        scenario = job.scenario
-        file, control = scenario.network, job.control(scenario)
-        assert callable(control)
-        network = network_of(with_limits(file, Hours()) if unlimited else file)
+    def drive(self, scenario: Scenario, seed: int, network: Network) -> None:
+        """Simulate a run of the shipped policy, and diagnose by the limits of a network."""
+        junctions = scenario.network.junctions
+        control = policy_control(scenario, SHIPPED_POLICY)
         made: list[Diagnosed] = []
 
         def diagnosed(environment: Environment) -> Controller:
@@ -67,21 +63,18 @@ class Hours:
             return made[0]
 
         def count(observations: Observations, _: object) -> None:
-            for junction in file.junctions:
-                readings = observations[junction.id][len(junction.phases) + 1 :]
-                self.seen.update((junction.id, int(lane)) for lane in np.flatnonzero(readings))
+            for each in junctions:
+                readings = observations[each.id][len(each.phases) + 1 :]
+                self.seen.update((each.id, int(lane)) for lane in np.flatnonzero(readings))
 
-        metrics = run(scenario, job.seed, diagnosed, count)
-        n_detectors = sum(len(each.lanes) for each in file.junctions)
+        metrics = run(scenario, seed, diagnosed, count)
+        n_detectors = sum(len(each.lanes) for each in junctions)
         self.hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
         self.alarms += made[0].alarms
         if found := made[0].alarms.total():
-            self.where.append(
-                f"{found} with seed {job.seed}, time loss {metrics.time_loss_s:.0f} s"
-            )
+            self.where.append(f"{found} with seed {seed}, time loss {metrics.time_loss_s:.0f} s")
         for lane, most in made[0].quiet.items():
             self.quiet[lane] = max(self.quiet.get(lane, 0.0), most)
-        return file
 
 
 def with_limits(network: NetworkFile, measured: Hours) -> NetworkFile:
@@ -117,29 +110,15 @@ def _margin(hours: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--maps", type=Path, help="folder with a folder of each map of RESCO")
-    parser.add_argument("--map", choices=MAPS, help="to drive (default: the shipped network)")
-    parser.add_argument("--policy", type=Path, help="that drives the map, such as a start.th")
     parser.add_argument("--seeds", type=int, default=4, help="how many")
     parser.add_argument("--limits", type=Path, metavar="FILE", help="network file to write")
     options = parser.parse_args()
-    policy = options.policy if options.map else SHIPPED_POLICY
-    case = Case("driven", "greedy" if policy is None else POLICY)
-    traffic = [
-        each
-        for group in STUDIES[RESCO if options.map else POLICY].values()
-        for each in group.traffic
-        if each.name in (options.map, *LEVELS)
-    ]
-    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    network = read_network_file(NETWORK_FILE)
+    driven = with_limits(network, Hours()) if options.limits else network
     measured = Hours()
-    try:
-        for seed in seeds:
-            for each in dict.fromkeys(traffic):
-                job = Job(each, case, seed, policy, options.maps)
-                network = measured.drive(job, unlimited=options.limits is not None)
-    except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
-        sys.exit(str(error))
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for traffic in STUDIES[POLICY]["compared"].traffic:
+            measured.drive(traffic.scenario(seed), seed, network_of(driven))
     found = ", ".join(f"{n} {fault}" for fault, n in measured.alarms.items()) or "none"
     lines = [f"{network.name}: {measured.hours:.0f} detector hours, alarms: {found}"]
     sys.stdout.write("\n  ".join([*lines, *measured.where]) + "\n")

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.sim.controllers import Controller, PolicyController, run
-from lab.sim.diagnosed import Diagnosed
 from lab.sim.environment import Environment
+from lab.sim.faults import Diagnosed
 from lab.sim.scenario import Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
