@@ -6,9 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.net.net import load_net
-from lab.sim.environment import layers_of, run_alone
+from lab.sim.environment import layers_of
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.sim.simulator import run_alone
 
 
 def check_signals(scenario: Scenario) -> None:

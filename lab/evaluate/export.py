@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from lab.evaluate.comparison import Comparison
 from lab.sim.controllers import run
-from lab.sim.environment import read_states, shown_states
 from lab.sim.programs import Programs
+from lab.sim.simulator import read_states, shown_states
 from lab.tables import write_csv
 from models.atomic_write import atomic_write
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 import libsumo
 
 from lab.sim.daily_demand import DailyDemand
-from lab.sim.environment import Change, Environment, vehicles_within
+from lab.sim.environment import Environment, vehicles_within
 from lab.sim.scenario import Scenario
+from lab.sim.simulator import Change
 
 SEEN_M = 200.0  # before the stop line
 

@@ -15,8 +15,9 @@ from lab.net.net import load_net
 from lab.shadow.lamps import Stages
 from lab.shadow.records import Record
 from lab.sim.controllers import Control, run
-from lab.sim.environment import Observations, read_states, shown_states
+from lab.sim.environment import Observations
 from lab.sim.scenario import Scenario
+from lab.sim.simulator import read_states, shown_states
 
 SETBACK_M = 50.0  # from the stop line to a lane's loop, or half of a shorter lane
 _STATES, _LOOPS = "states.xml", "loops.xml"

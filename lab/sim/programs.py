@@ -18,8 +18,9 @@ import libsumo
 
 from lab.net.net import load_net
 from lab.net.program import Program
-from lab.sim.environment import layers_of, sumo_command, sumo_errors
+from lab.sim.environment import layers_of
 from lab.sim.scenario import Scenario
+from lab.sim.simulator import sumo_command, sumo_errors
 from lab.sim.trips import read_routes
 from lab.sim.webster import Flows, green_phases, green_times_s
 from models.signals.safety import SafetyLayer, Shown

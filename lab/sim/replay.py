@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.sim.controllers import Control, open_run
-from lab.sim.environment import TRIPS, Change, run_alone
 from lab.sim.metrics import Metrics, read_trip_metrics
 from lab.sim.programs import Programs, program_element
 from lab.sim.scenario import Scenario
+from lab.sim.simulator import TRIPS, Change, run_alone
 
 FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
 

@@ -19,9 +19,9 @@ from lab.evaluate.measures import longest_reds
 from lab.sim import crossings
 from lab.sim.controllers import policy_control, run
 from lab.sim.daily_demand import HOUR_S
-from lab.sim.environment import Change
 from lab.sim.fixed_time import FixedTime
 from lab.sim.shipped import shipped_demand, shipped_scenario
+from lab.sim.simulator import Change
 from models.networks.file import read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
