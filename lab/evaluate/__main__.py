@@ -116,6 +116,10 @@ def main() -> None:
         if options.only:
             wanted = {*options.only}
             jobs = [job for job in jobs if wanted & {job.case.name, job.traffic.name}]
+        if not jobs:
+            parser.error(
+                "no run is of these; the study has other names, or the policy is not there"
+            )
         runs = evaluate(jobs, file, UNFINISHED, options.workers, chosen.columns)
     except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))

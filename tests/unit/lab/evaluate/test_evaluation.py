@@ -270,6 +270,7 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
         (["--workers", "0"], "--workers 0 is less than 1"),
         (["--cyclic"], "--cyclic is now the study cyclic"),
         ([RESCO], "name the folder of RESCO's maps"),
+        (["--only", "actuatde"], "no run is of these; the study has other names"),
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_made(
