@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,31 +36,11 @@ class Task(NamedTuple):
     effort: float = 0.0
 
 
-class Traffic(Protocol):
-    """Where episodes come from; travels to worker processes."""
-
-    @property
-    def network(self) -> Network:
-        """The agents, and the sizes of the policy."""
-
-    @property
-    def example(self) -> Scenario:
-        """A scenario; the critic's input is as large for all of them."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What a run must be continued with."""
-
-    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
-        """Return the iteration's episodes, the same on every call; repeats are side by side."""
-
-    def validation(self) -> Sequence[Task]:
-        """Return episodes whose seeds no training has, to judge policies by."""
-
-
 @dataclass(frozen=True)
 class OneScenario:
     """The same scenario in every episode; seeds draw how people drive.
+
+    It travels to worker processes, as does :class:`DrawnHours`.
 
     Attributes:
         n_validation: seeds of a validation; where jams are rare, few seeds do not show them.
@@ -71,14 +51,17 @@ class OneScenario:
 
     @cached_property
     def network(self) -> Network:
+        """The agents, and the sizes of the policy."""
         return network_of(self.scenario.network)
 
     @property
     def example(self) -> Scenario:
+        """A scenario; the critic's input is as large for all of them."""
         return self.scenario
 
     @cached_property
     def settings(self) -> dict[str, Any]:
+        """What a run must be continued with."""
         scenario = self.scenario
         return {
             "safety": scenario.guarded,
@@ -88,6 +71,7 @@ class OneScenario:
         }
 
     def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
+        """Return the iteration's episodes, the same on every call; repeats are side by side."""
         first = _first_seed(seed, iteration, n_seeds)
         return [
             Task(self.scenario, first + number, repeat)
@@ -96,6 +80,7 @@ class OneScenario:
         ]
 
     def validation(self) -> Sequence[Task]:
+        """Return episodes whose seeds no training has, to judge policies by."""
         seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
         return [Task(self.scenario, seed) for seed in seeds]
 
@@ -183,6 +168,9 @@ class DrawnHours:
         if isinstance(demand, DailyDemand):
             demand = replace(demand, end_s=end_s)
         return task._replace(scenario=replace(scenario, demand=demand, end_s=end_s))
+
+
+Traffic = OneScenario | DrawnHours
 
 
 def _first_seed(seed: int, iteration: int, n_seeds: int) -> int:

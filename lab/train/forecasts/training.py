@@ -157,24 +157,14 @@ def draft_card(calendar: Calendar, split: Split) -> Card:
 
 
 def git_revision() -> str:
-    """Of the code that trains, with ``-dirty`` when that has been edited since; ``unknown`` outside
+    """Of the code that trains, with ``-dirty`` when it has been edited since; ``unknown`` outside
     a repository."""
-    revision = _git("rev-parse", "--short=12", "HEAD")
-    return revision + "-dirty" * bool(_git("status", "--porcelain", "--", ":/*.py")) or "unknown"
-
-
-def _git(*arguments: str) -> str:
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"]
     try:
-        found = subprocess.run(
-            ["git", *arguments],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10)
     except OSError:
-        return ""
-    return found.stdout.strip()
+        return "unknown"
+    return found.stdout.strip() or "unknown"
 
 
 def write_report(path: Path, title: str, comparison: Comparison, text: str) -> None:
