@@ -6,10 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from lab.net.net import SumoNet
-from lab.sim.daily_demand import DemandFile
 
 
 @dataclass(frozen=True)
@@ -28,24 +25,6 @@ class Breakdown:
     position: float
     depart_s: int
     duration_s: int
-
-
-def draw_breakdown(
-    net: SumoNet,
-    demand: DemandFile,
-    rng: np.random.Generator,
-    depart_s: tuple[int, int],
-    duration_s: tuple[int, int],
-) -> Breakdown:
-    """Draw a place with a lane to pass on, and a departure and duration from half-open ranges."""
-    edge = demand.closed_lanes_on[rng.integers(len(demand.closed_lanes_on))]
-    return Breakdown(
-        edge=edge,
-        lane=int(rng.integers(len(net.edge_lanes[edge]))),
-        position=float(rng.uniform(0.3, 0.8)),
-        depart_s=int(rng.integers(*depart_s)),
-        duration_s=int(rng.integers(*duration_s)),
-    )
 
 
 def breakdown_elements(net: SumoNet, breakdowns: Iterable[Breakdown]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lab.net.net import load_net
-from lab.sim.breakdown import Breakdown, breakdown_elements, draw_breakdown
+from lab.sim.breakdown import Breakdown, breakdown_elements
 from lab.sim.daily_demand import HOUR_S, DailyDemand, DayProfile, read_demand
 from lab.sim.scenario import Scenario
 from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED
@@ -56,8 +56,16 @@ def shipped_scenario(
 def draw_shipped_breakdown(
     rng: np.random.Generator, depart_s: tuple[int, int], duration_s: tuple[int, int]
 ) -> Breakdown:
-    """Draw a breakdown on the shipped network; see :func:`draw_breakdown`."""
-    return draw_breakdown(load_net(NET_FILE), read_demand(DEMAND_FILE), rng, depart_s, duration_s)
+    """Draw a place with a lane to pass on, and a departure and duration from half-open ranges."""
+    places = read_demand(DEMAND_FILE).closed_lanes_on
+    edge = places[rng.integers(len(places))]
+    return Breakdown(
+        edge=edge,
+        lane=int(rng.integers(len(load_net(NET_FILE).edge_lanes[edge]))),
+        position=float(rng.uniform(0.3, 0.8)),
+        depart_s=int(rng.integers(*depart_s)),
+        duration_s=int(rng.integers(*duration_s)),
+    )
 
 
 def with_breakdown(demand: DailyDemand, rng: np.random.Generator) -> Scenario:
