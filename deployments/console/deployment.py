@@ -52,7 +52,7 @@ class Console(ReplicaBase):
             tokens, audit = access.tokens, access.audit
         self._service = ConsoleService(tokens, create_feed, _read_replicas, audit, network)
         self.close_at_end(self._service.close)
-        await self._service.start()
+        await self._service.hold_feed()
         self.checks |= self._service.checks
 
     def __serve_build_asgi_app__(self) -> FastAPI:

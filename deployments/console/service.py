@@ -82,11 +82,7 @@ class ConsoleService:
         self._watching: asyncio.Task[None] | None = None
         self._last_open = 0.0
 
-    async def start(self) -> None:
-        """Open the feed, so that it is ready for the first browser."""
-        await self._hold_feed()
-
-    async def _hold_feed(self) -> WatchedFeed:
+    async def hold_feed(self) -> WatchedFeed:
         """Open the feed, and hold it while no console is open: it lives as long as its handle."""
         self._feed = await self._open_feed()
         return self._feed
@@ -152,7 +148,7 @@ class ConsoleService:
 
     async def _check_feed(self) -> None:
         """Check the feed, after opening another if it has died."""
-        await (await self._hold_feed()).check()
+        await (await self.hold_feed()).check()
 
     def _watch(self) -> None:
         """Start the task that watches, unless it runs."""
@@ -187,7 +183,7 @@ class ConsoleService:
         return now - self._last_open < LINGER_S
 
     async def _follow_feed(self) -> None:
-        feed = await self._hold_feed()
+        feed = await self.hold_feed()
         while True:
             runs = self.audience.runs(self.view, self._now())
             async with asyncio.timeout(_DEADLINE_S):

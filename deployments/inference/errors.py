@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from deployments.http.errors import Code, RefusedError
 from deployments.http.messages import NOT_A_KEY
 from deployments.inference.policy_model import NonFiniteStateError
+from deployments.inference.schemas import MAX_NAMED
 from deployments.stateful.errors import (
     KeyReusedError,
     NotBegunError,
@@ -39,8 +40,6 @@ from deployments.stateful.row import RECEIPTS
 from models.networks.network import Network
 
 logger = logging.getLogger("ray.serve")
-
-_MAX_NAMED = 50
 
 
 class InferenceError(RefusedError):
@@ -54,7 +53,7 @@ class UnknownJunctionError(InferenceError):
     status = 404
 
     def __init__(self, junction_id: str, network: Network) -> None:
-        few = network.n_agents <= _MAX_NAMED
+        few = network.n_agents <= MAX_NAMED
         known = list(network.ids) if few else f"the {network.n_agents} of GET /model_info"
         super().__init__(f"Unknown junction '{junction_id[:100]}'. Known: {known}")
 

@@ -7,7 +7,7 @@ service are of one moment.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from deployments.customers.records.errors import InvalidFields, MalformedBody
 from deployments.customers.records.json_body import parse_json_object
 from deployments.customers.records.record_type import Record, RecordType
 from deployments.customers.records.service import document_of
-from deployments.store import DuplicateDocument, Store
+from deployments.store import Store
 from deployments.store.interface import batches
 
 RecordTypes = Mapping[str, RecordType]
@@ -84,14 +84,9 @@ async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[Imp
     """
     result = ImportResult()
     for batch in batches(lines):
-        for service, of_service in _by_service(batch):
-            await _import_batch(store, service, of_service, result)
+        for service, of_service in groupby(batch, key=lambda line: line.service):
+            await _import_batch(store, service, list(of_service), result)
         yield result
-
-
-def _by_service(lines: list[Line]) -> Iterator[tuple[str, list[Line]]]:
-    for service, of_service in groupby(lines, key=lambda line: line.service):
-        yield service, list(of_service)
 
 
 async def _import_batch(store: Store, table: str, lines: list[Line], result: ImportResult) -> None:
@@ -103,13 +98,10 @@ async def _import_batch(store: Store, table: str, lines: list[Line], result: Imp
         elif await _is_there(store, table, line.record):
             result.already_there += 1
         else:
-            result.conflicts.append(f"line {line.number}: {_conflict(error)}")
+            conflict = f"{error.table} have another record with {error.value}"
+            result.conflicts.append(f"line {line.number}: {conflict}")
 
 
 async def _is_there(store: Store, table: str, record: Record) -> bool:
     found = await store.get(table, record.number)
     return found is not None and json.loads(found) == record.model_dump()
-
-
-def _conflict(error: DuplicateDocument) -> str:
-    return f"{error.table} have another record with {error.value}"

@@ -311,7 +311,7 @@ async def test_the_feed_is_held_while_nobody_looks():
         return handle
 
     service = ConsoleService(None, open_feed, serve.read)
-    await service.start()
+    await service.hold_feed()
     (first,) = map(id, held)
     with service.audience.member(None) as client:
         await service.next_event(client)
