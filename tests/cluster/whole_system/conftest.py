@@ -39,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put what kills, and what stops the system, behind everything else."""
     places = {f"test_{name}.py": place for place, name in enumerate(ORDER)}
     here = [item for item in items if Path(__file__).parent in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.timeout(900))  # a start of everything on a busy machine
     rest = [item for item in items if item not in here]
     items[:] = rest + sorted(here, key=lambda item: places[item.path.name])
 

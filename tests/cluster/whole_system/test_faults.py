@@ -23,7 +23,6 @@ async def check_fault(sut: SystemUnderTest, fault: ServiceFault) -> None:
     assert result.kinds["answered"] > 20
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "fault", [*KILLED, *(pytest.param(x, marks=pytest.mark.long) for x in LONG)]
 )
