@@ -258,8 +258,8 @@ class StateActor:
         identity = f"{self._store.identity}\0{config.app}".encode()
         folder = base / hashlib.blake2b(identity, digest_size=8).hexdigest()
         self._folder = folder / f"{self._shard}-of-{config.layout.shards}"
-        max_states = max(1, options.max_states // config.layout.shards)
-        return OwnedFiles.open(self._folder, config.form, config.layout.tag, max_states)
+        at_most = options.max_states_per_shard
+        return OwnedFiles.open(self._folder, config.form, config.layout.tag, at_most)
 
     async def _start_early(self) -> None:
         outages = Outages("The home of the hidden states")

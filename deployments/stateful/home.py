@@ -127,8 +127,7 @@ class Home:
             await self._set_limit()
 
     async def _set_limit(self) -> None:
-        limit = max(1, self._options.max_states // self._layout.shards)
-        await self._in_thread(self.table.set_limit, limit)
+        await self._in_thread(self.table.set_limit, self._options.max_states_per_shard)
 
     # Beginning
 
