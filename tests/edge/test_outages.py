@@ -274,7 +274,7 @@ def test_when_the_front_is_back_requests_go_there_again(tmp_path):
         front.close()
         load.more(50)
         front = Front(front.port)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not front.reached:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -304,7 +304,7 @@ def test_the_open_inference_protocol_has_its_own_form_of_errors(edge):
 
 def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path):
     with running(make_edge(tmp_path, free_port())) as edge:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             started = time.monotonic()
             answers = {listener: post(edge, listener) for listener in PATHS}
@@ -329,7 +329,7 @@ def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_ar
     front = Front()
     front.routes = {"/": "inference"}
     with running(make_edge(tmp_path, front.port)) as edge:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while (answer := post(edge, "gateway")).status_code == 200:
             assert time.monotonic() < deadline
         assert_is_503_of_its_service(answer, "gateway", unknown=False)
