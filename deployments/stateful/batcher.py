@@ -454,10 +454,28 @@ class _Turn:
 
     def run(self) -> _Work:
         """Yield calls of the table's methods, each with its arguments; take what they return."""
-        batcher, names, expected = self._batcher, self._names, self._batcher.variant_bytes
-        model = batcher.model()
+        model = self._batcher.model()
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
+        read, left = yield from self._read_and_step(model)
+        if not read.number and len(self._changed) < len(self._names):
+            # They were not read now, and only what is written is compared.
+            yield "forget", self._names
+            self._names, self._rounds = _rounds_of(self.pieces)
+            self._changed.clear()
+            read, left = yield from self._read_and_step(model)
+        self.number = read.number
+        if self._changed:
+            is_whole = len(self._changed) == len(self._names)
+            which = None if is_whole else sorted(self._changed)
+            self._written = yield "write", self._names, read, which, left
+            self.number = self._written.number or read.number
+
+    def _read_and_step(
+        self, model: Model
+    ) -> Generator[tuple[Any, ...], Any, tuple[Read, dict[int, tuple[bytes, bytes]]]]:
+        """Return the rows after their steps, and those that other variants of the model leave."""
+        batcher, names, expected = self._batcher, self._names, self._batcher.variant_bytes
         read: Read = yield "read", names
         rows, left = read.rows, dict[int, tuple[bytes, bytes]]()
         other = [at for at, version in enumerate(rows.versions) if version[_VARIANT] != expected]
@@ -474,11 +492,7 @@ class _Turn:
                 self._step_rounds(rows, model)
         else:
             self._step_rounds(rows, model)
-        self.number = read.number
-        if self._changed:
-            which = None if len(self._changed) == len(names) else sorted(self._changed)
-            self._written = yield "write", names, read, which, left
-            self.number = self._written.number or read.number
+        return read, left
 
     def _switch(
         self, rows: Any, changed: list[int], model: Model

@@ -24,12 +24,14 @@ from deployments.stateful.errors import (
     TooManyStatesError,
     UnavailableError,
 )
-from deployments.stateful.row import RowForm
+from deployments.stateful.row import ABSENT, RowForm
 from deployments.stateful.table import Listed, Operation, Read, Table, Written
 
 logger = logging.getLogger("ray.serve")
 
 MAX_FRAME = 256 << 20
+MAX_KEPT = 8192
+"""Rows that a replica keeps of those that it has written, so that a turn is one round trip."""
 MAX_CALLS = 1000
 """Calls of one connection that wait for their response."""
 CALL_TIMEOUT_S = 2.0
@@ -171,6 +173,7 @@ class RemoteTable:
         self.closed = False
         self._channel = channel
         self._calls: dict[int, asyncio.Future[tuple[str, Any]]] = {}
+        self._kept: dict[bytes, bytes] = {}
         self._n_calls = 0
         self._receiving = asyncio.create_task(self._receive(), context=contextvars.Context())
 
@@ -225,8 +228,21 @@ class RemoteTable:
         return content
 
     async def read(self, names: Sequence[bytes]) -> Read:
+        """Return the rows of different names, perhaps as this replica has last written them.
+
+        Then the number is 0, and what is not written, which compares the versions, must be read
+        again: :meth:`forget` lets the next call do that.
+        """
+        kept = self._kept
+        if all(name in kept for name in names):
+            return Read(0, self.form.of([kept[name] for name in names]))
         number, raws = await self._call("read", names)
         return Read(number, self.form.of(raws))
+
+    async def forget(self, names: Sequence[bytes]) -> None:
+        """Let these rows be read from the home the next time."""
+        for name in names:
+            self._kept.pop(name, None)
 
     async def get(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         rows: dict[bytes, bytes] = await self._call("get", names)
@@ -263,6 +279,14 @@ class RemoteTable:
         written = await self._call("write", read.number, *some, left, changes=True)
         number, raced, refused, why = written
         lost = {at[n] for n in raced}, {at[n] for n in refused}
+        await self.forget([names[place] for place in at])
+        for place in at:
+            if place not in lost[0] and place not in lost[1]:
+                if rows.versions[place] == ABSENT:
+                    rows.live(place, number)
+                self._kept[names[place]] = bytes(rows.raws[place])
+        while len(self._kept) > MAX_KEPT:  # the one that was written first
+            del self._kept[next(iter(self._kept))]
         return Written(number, *lost, why and _unpacked(*why))  # type: ignore[arg-type]
 
     async def end(self, operation: Operation, result: Any = None) -> Any:

@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 from deployments.stateful.channel import Address, Channel, Listener, connect
+from deployments.stateful.engine import Engine
 from deployments.stateful.errors import (
     OutcomeUnknownError,
     TooManyStatesError,
     UnavailableError,
 )
 from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer, pack
-from deployments.stateful.row import RowForm
+from deployments.stateful.row import Key, RowForm
 from deployments.stateful.table import Operation, Table
-from tests.support.local_states import open_table, stepped
+from tests.support.local_states import LocalShard, open_table, stepped
+from tests.unit.states import tape
 
 FORM = RowForm(np.dtype("f4"), np.dtype([("action", "u1")]))
 A, B, C = b"run\0a", b"run\0b", "\u00fcber\0c".encode()
@@ -175,3 +177,44 @@ async def test_bytes_that_are_no_answer_ends_the_connection(table):
         await remote.counts()
     assert remote.closed
     listener.close()
+
+
+async def test_a_replica_keeps_what_it_wrote_and_is_exact_beside_others(tmp_path, monkeypatch):
+    table, model, key = open_table(tmp_path, tape.FORM), tape.Tape(), Key("run", "a")
+    async with served(table, tape.FORM) as (remote, _):
+        calls, call = list[str](), remote._call
+
+        async def noted(method: str, *arguments: Any, **named: Any) -> Any:
+            calls.append(method)
+            return await call(method, *arguments, **named)
+
+        monkeypatch.setattr(remote, "_call", noted)
+        far = Engine([LocalShard(remote)], tape.FORM).batcher(lambda: model)  # type: ignore[arg-type]
+        near = Engine([LocalShard(table)], tape.FORM).batcher(lambda: model)
+        assert (await far.submit(key, 1, "first", 1)).step == 1
+        assert (await far.submit(key, 2)).step == 2
+        assert calls == ["read", "write", "write"]
+        assert (await near.submit(key, 3)).step == 3
+        fourth = await far.submit(key, 4)
+        assert (fourth.output[-4:], fourth.step) == ((1, 2, 3, 4), 4)
+        assert calls[3:] == ["write", "read", "write"]
+        assert (await far.submit(key, 1, "first", 1)).step == 1
+        assert calls[6:] == ["read"], "what is not written is read"
+        await Engine([LocalShard(table)], tape.FORM).reset("run")
+        assert (await far.submit(key, 1, "first", 1)).step == 1
+        assert (await near.submit(key, 5)).step == 2
+        table.page.valid_until = 0.0
+        with pytest.raises(UnavailableError):
+            await remote.write([A], await remote.read([A]))
+    table.close()
+
+
+async def test_a_replica_keeps_a_bounded_number_of_rows(table, monkeypatch):
+    monkeypatch.setattr("deployments.stateful.remote.MAX_KEPT", 2)
+    async with served(table) as (remote, _):
+        for name in (A, B, C):
+            await remote.write([name], stepped(await remote.read([name])))
+        assert list(remote._kept) == [B, C]
+        assert (await remote.read([B])).number == 0
+        await remote.forget([B])
+        assert (await remote.read([B])).number
