@@ -107,9 +107,9 @@ def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
         except Exception as error:
             failures.put(error)
 
-    for status_file, process in managed.items():
-        threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
     try:
+        for status_file, process in managed.items():
+            threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
         raise failures.get()
     except Stopped:
         stopping.set()
