@@ -25,7 +25,7 @@ class Batcher(Generic[Item, Result]):
         self._timer: asyncio.Handle | None = None
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """Queue an item; the future is that of its own result."""
+        """Queue an item, and return a future of its result."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self._timer = self._schedule(loop)

@@ -610,7 +610,6 @@ class _Turn:
     def respond(self) -> None:
         """Answer every row, but those that are stepped again."""
         is_whole = not self._written.raced and not self._written.refused
-        on_step = self._batcher.on_step
         for round in self._rounds:
             if not (round.plain and is_whole):
                 self._respond_singly(round)
@@ -619,12 +618,17 @@ class _Turn:
             else:
                 for piece, first, after in round.parts():
                     piece.set(None, round.outputs[first:after], round.steps[first:after])
-        for round in self._rounds if on_step is not None and is_whole else ():
-            if round.batch is not None and on_step is not None:
-                try:
-                    on_step(round.batch)
-                except Exception as error:  # a defect; the steps are made
-                    self._batcher.log.warning("on_step", "A batch was not reported: %r", error)
+        for round in self._rounds if is_whole else ():
+            if round.batch is not None:
+                self._report(round.batch)
+
+    def _report(self, batch: SteppedBatch) -> None:
+        on_step = self._batcher.on_step
+        if on_step is not None:
+            try:
+                on_step(batch)
+            except Exception as error:  # a defect; the steps are made
+                self._batcher.log.warning("on_step", "A batch was not reported: %r", error)
 
     def _respond_singly(self, round: _Round) -> None:
         batcher, (_, raced, refused, why) = self._batcher, self._written

@@ -61,7 +61,8 @@ class Read(NamedTuple):
     """Rows as they were in one transaction.
 
     Attributes:
-        number: of the latest transaction before it.
+        number: of the latest transaction before it; 0 if the rows may be older, as those that a
+            :class:`.remote.RemoteTable` keeps.
         rows: one for each name, with zeros where there is none. They may be changed.
     """
 

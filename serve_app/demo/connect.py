@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
+from collections.abc import Mapping
 
 from greenwave.client import (
     Addresses,
@@ -31,15 +32,19 @@ def addresses_of(port_base: int | None, url: str | None) -> Addresses:
     edge = edge_of(instance, port_base)
     if not instance.has_edge or edge.certificate:  # it names another host
         return Addresses.at(instance.front_url)
-    at = edge.urls()
+    return addresses_at(edge.urls())
+
+
+def addresses_at(urls: Mapping[str, str]) -> Addresses:
+    """Return where the services behind an edge are, from the URLs of its ports."""
     return Addresses(
-        inference=at["inference"],
-        gateway=at["gateway"],
-        density=at["density"],
-        flow=at["density"],
-        accounts=at["gateway"],
-        loans=at["loans"],
-        cards=at["cards"],
+        inference=urls["inference"],
+        gateway=urls["gateway"],
+        density=urls["density"],
+        flow=urls["density"],
+        accounts=urls["gateway"],
+        loans=urls["loans"],
+        cards=urls["cards"],
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from greenwave.client import Addresses
+from serve_app.demo.connect import addresses_at
 from tests.services.system import SystemUnderTest, running_system
 from tests.support.browser import browser as browser
 from tests.support.browser import chromium as chromium
@@ -26,16 +27,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemUnderTest
 
 @pytest.fixture(scope="session")
 def addresses(system: SystemUnderTest) -> Addresses:
-    urls = system.edge.urls()
-    return Addresses(
-        inference=urls["inference"],
-        gateway=urls["gateway"],
-        density=urls["density"],
-        flow=urls["density"],
-        accounts=urls["gateway"],
-        loans=urls["loans"],
-        cards=urls["cards"],
-    )
+    return addresses_at(system.edge.urls())
 
 
 @pytest.fixture
