@@ -268,6 +268,16 @@ class TestRows:
         rows.begin(0, 0, first, np.zeros(LENGTH, "<u4"))  # of another variant
         assert rows.receipts([0], [70])[0].step == first + 70
 
+    def test_halves_of_two_keys_are_not_a_key(self, table: Table):
+        rows = table.read(names_of(1)).rows
+        first, second, halves = (
+            int.from_bytes(text, "little") for text in (b"aaaabbbb", b"ccccdddd", b"bbbbcccc")
+        )
+        for id in (first, second):
+            rows.advance([0], rows.states([0]), 0, Keyed([id], [0]), np.zeros(1, FORM.output))
+        assert rows.receipts([0], [halves]) == {}
+        assert list(rows.receipts([0], [second])) == [0]
+
     def test_numbers_of_names_stay_the_same(self):
         assert (variant_of(""), variant_of("canary")) == (0, 2406531487)
         assert id_of("key") == 17675689295421930702
