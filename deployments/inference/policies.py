@@ -20,9 +20,10 @@ from deployments.inference.shadow import Shadow
 from deployments.inference.telemetry import StepCounts, WatchedSteps
 from deployments.metrics.sampled import junction_labels
 from deployments.model_slot import ModelSlot
-from deployments.stateful.batcher import Batcher, SteppedBatch
+from deployments.stateful.batcher import Batcher
 from deployments.stateful.engine import Engine
 from deployments.stateful.row import Key
+from deployments.stateful.turn import SteppedBatch
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from deployments.inference.policy_model import Decisions, PolicyModel
 from deployments.inference.telemetry import BatchSample, StepCounts
 from deployments.log import RateLimitedLogger
-from deployments.stateful.batcher import SteppedBatch
 from deployments.stateful.row import Key
+from deployments.stateful.turn import SteppedBatch
 from models.policy.form import HIDDEN_DIM
 from models.policy.step import Floats
 

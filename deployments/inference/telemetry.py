@@ -11,7 +11,8 @@ from typing import NamedTuple, cast
 from deployments.feed.messages import NO_DEMAND, Decision, Demand
 from deployments.inference.policy_model import Decisions
 from deployments.metrics.sampled import Sampled
-from deployments.stateful.batcher import BatcherCounts, SteppedBatch
+from deployments.stateful.batcher import BatcherCounts
+from deployments.stateful.turn import SteppedBatch
 from models.maps.road_map import MAX_DRAWN
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED

@@ -13,7 +13,7 @@ import pytest
 
 from deployments.stateful import batcher as batcher_module
 from deployments.stateful import engine as engine_module
-from deployments.stateful.batcher import MAX_ROWS, Batcher, SteppedBatch
+from deployments.stateful.batcher import MAX_ROWS, Batcher
 from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import (
@@ -24,6 +24,7 @@ from deployments.stateful.errors import (
 )
 from deployments.stateful.row import Key
 from deployments.stateful.table import Operation, Table
+from deployments.stateful.turn import SteppedBatch
 from tests.support.local_states import LocalShard, open_table
 from tests.unit.states.implementations import Awaited, InterruptedShard, Pause, open_shards
 from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, print_of, rows_of
