@@ -1,4 +1,4 @@
-# Commands for users and developers; `make help` lists them.
+# Commands for users and developers; `make help` lists them. Those of maintainers are in CONTRIBUTING.md.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -27,10 +27,10 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help up down status deploy rollback reference openapi check test test-all lane-cluster lane-rest unit compatibility mutants lint sim demo bench bench-all load chaos data train-density train-flow train-policy train-safe-policy evaluate plan safety screenshots audit docs release lock clean
+.PHONY: help up down status demo deploy sim evaluate train-policy train-safe-policy test test-all lane-cluster lane-rest unit lint reference bench load chaos release docs audit lock compatibility
 
-help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+help:
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
 up: $(VENV)/.serve  ## start and supervise the whole system, and make a first prediction (ARGS="--help" for options)
 	@$(BIN)/greenwave up $(ARGS)
@@ -41,11 +41,22 @@ down: $(VENV)/.serve  ## stop what `make up` started
 status: $(VENV)/.serve  ## show every application, and the starts and restarts of Ray and the edge
 	@$(BIN)/greenwave status $(ARGS)
 
+demo: $(VENV)/.lab  ## simulate an hour of traffic that the running system controls
+	@$(BIN)/greenwave demo $(ARGS)
+
 deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under load (ARGS=config.yaml)
 	@$(BIN)/greenwave deploy $(ARGS)
 
-rollback: $(VENV)/.serve  ## deploy the previous config again
-	@$(BIN)/greenwave rollback $(ARGS)
+sim: $(VENV)/.lab  ## install SUMO and the tools for cities: evaluate, demand, network show, training
+
+evaluate: $(VENV)/.lab  ## compare controllers: policy, cyclic, detectors, persons or resco (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
+	@$(BIN)/python -m lab.evaluate $(ARGS)
+
+train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
+	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)
+
+train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
+	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
 # Ten files of SUMO, one for each thing that it is used for.
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
@@ -56,11 +67,6 @@ WITHOUT_RAY := tests/unit tests/store tests/edge tests/adversary tests/services
 LANES := $(MAKE) --no-print-directory --keep-going --jobs=2 lane-cluster lane-rest
 # Each line has the name of its lane; sed stays until the tests have stopped what they started.
 LANE = @unset MAKEFLAGS; set -o pipefail; $(BIN)/python -m pytest -q $(WHICH) $(1) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(@:lane-%=%): /')
-
-# What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
-PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
-	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
-	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 
 test:  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (8 minutes on two cores)
 	@$(LANES) WITHOUT_RAY='$(WITHOUT_RAY) $(SUMO_CORE)' WHICH='-m "not long"'
@@ -77,17 +83,6 @@ lane-rest: lint
 unit: $(VENV)/.dev  ## run the fast tests only
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
 
-# In a separate environment, where the pinned Ray is replaced.
-compatibility:  ## run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one)
-	@rm -f .venv-newest/.dev
-	@$(MAKE) --no-print-directory VENV=.venv-newest .venv-newest/.dev
-	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))'
-	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell $(PINNED) | sed -n 's/^ray==//p')')"
-	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
-
-mutants: $(VENV)/.dev  ## put single defects into the hidden states; each must make a test fail (ten minutes)
-	@$(BIN)/python -m tests.mutants $(ARGS)
-
 lint: $(VENV)/.dev  ## format check, lint, types, import rules, number of lines
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -95,28 +90,13 @@ lint: $(VENV)/.dev  ## format check, lint, types, import rules, number of lines
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.lines
 
-reference: $(VENV)/.serve  ## write docs/configuration.md and docs/network.schema.json from the code
+reference: $(VENV)/.serve  ## write docs/configuration.md, docs/network.schema.json and docs/openapi/ from the code
 	@$(BIN)/python -m tools.configuration_reference
 	@$(BIN)/python -m tools.network_schema
-
-openapi: $(VENV)/.serve  ## write docs/openapi from the routes
 	@$(BIN)/python -m tools.openapi
 
-check: $(VENV)/.serve  ## check the serve configs
-	@$(BIN)/greenwave check --elsewhere serve_config.yaml configs/*.yaml
-
-sim: $(VENV)/.lab  ## install SUMO and the tools for cities: evaluate, demand, network show, training
-
-demo: $(VENV)/.lab  ## simulate an hour of traffic that the running system controls
-	@$(BIN)/greenwave demo $(ARGS)
-
-bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" for options)
-	@$(BIN)/python -m load_tests.bench peers $(ARGS)
-
-bench-all: bench bench-gateway bench-forecasts-records bench-growth bench-replicas bench-hostile bench-overload  ## measure the tables of docs/speed.md
-
-bench-%: $(VENV)/.dev
-	@$(BIN)/python -m load_tests.bench $* $(ARGS)
+bench: $(VENV)/.dev  ## compare with FastAPI, LitServe, BentoML and bare Serve (needs wrk; ARGS="--help" lists more benchmarks)
+	@$(BIN)/python -m load_tests.bench $(ARGS)
 
 load: $(VENV)/.load  ## load the running system with Locust, and judge it by gates (SCENARIO=controllers; ARGS="--help" for options)
 	@mkdir -p reports
@@ -124,38 +104,6 @@ load: $(VENV)/.load  ## load the running system with Locust, and judge it by gat
 
 chaos: $(VENV)/.dev  ## kill, pause and change parts of a system under load, and count what it costs
 	@$(BIN)/python -m load_tests.chaos $(ARGS)
-
-data: $(VENV)/.lab  ## simulate the days that the forecasts learn from (resumable; an hour on two cores)
-	@$(BIN)/python -m lab.train.forecasts.generate $(ARGS)
-
-train-density: $(VENV)/.lab  ## train and compare the density forecast on the committed days
-	@$(BIN)/python -m lab.train.forecasts.density $(ARGS)
-
-train-flow: $(VENV)/.lab  ## train and compare the flow forecast on the committed days
-	@$(BIN)/python -m lab.train.forecasts.flow $(ARGS)
-
-train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
-	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)
-
-train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
-	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
-
-evaluate: $(VENV)/.lab  ## compare controllers: policy, cyclic, detectors, persons or resco (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
-	@$(BIN)/python -m lab.evaluate $(ARGS)
-
-safety: $(VENV)/.dev  ## let adversaries ask the safety layer a hundred million times (ARGS="--decisions N")
-	@$(BIN)/python -m tests.unit.models.signals.play $(ARGS)
-
-plan: $(VENV)/.lab  ## redesign the fixed-time plan that the gateway falls back to
-	@$(BIN)/python -m lab.train.design_plan $(ARGS)
-
-screenshots: $(VENV)/.dev  ## take the screenshots of Ray's dashboard in docs/ (needs Chromium)
-	@SCREENSHOTS=docs $(BIN)/python -m pytest -q tests/cluster/browser/test_ray_dashboard.py
-
-docs: $(VENV)/.serve $(TOOLS)/.done  ## build the documentation as a site, in reports/site/html
-	@$(BIN)/python -m tools.docs_site
-	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet
-	@echo "Look at it: $(BIN)/python -m http.server --directory reports/site/html --bind 127.0.0.1 8765"
 
 release: sbom.json docs $(VENV)/.dev  ## build and check wheel, source distribution, bill of materials and notes, in dist/
 	@$(VULNERABILITIES) || [ $$? -eq 2 ]  # a finding ends it; without a verdict, it reports that and continues
@@ -168,15 +116,23 @@ release: sbom.json docs $(VENV)/.dev  ## build and check wheel, source distribut
 	@cp sbom.json dist/
 	@ls dist
 
-audit: sbom.json  ## check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
+# Build the documentation as a site, in reports/site/html
+docs: $(VENV)/.serve $(TOOLS)/.done
+	@$(BIN)/python -m tools.docs_site
+	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet
+	@echo "Look at it: $(BIN)/python -m http.server --directory reports/site/html --bind 127.0.0.1 8765"
+
+# Check the pinned packages for known vulnerabilities, and write sbom.json (CycloneDX)
+audit: sbom.json
 	@$(VULNERABILITIES)
 
 sbom.json: requirements.lock requirements-dev.lock pyproject.toml $(TOOLS)/.done
 	@$(PINNED) | $(TOOLS)/bin/cyclonedx-py requirements - --pyproject pyproject.toml \
 		--of JSON --output-reproducible --output-file sbom.json 2> /dev/null && echo "sbom.json has what is pinned."
 
-# The other locks take the versions of requirements-dev.lock. Those of extras keep what serving does not have.
-lock: $(TOOLS)/.done  ## pin the newest versions that pyproject.toml allows, with hashes (ten minutes)
+# Pin the newest versions that pyproject.toml allows, with hashes (ten minutes). The other locks take the versions of
+# requirements-dev.lock. Those of extras keep what serving does not have.
+lock: $(TOOLS)/.done
 	@$(COMPILE) requirements-dev.lock --all-extras --upgrade
 	@tee requirements.lock requirements-lab.lock requirements-load.lock < requirements-dev.lock > /dev/null
 	@$(COMPILE) requirements.lock
@@ -185,8 +141,18 @@ lock: $(TOOLS)/.done  ## pin the newest versions that pyproject.toml allows, wit
 	@for lock in requirements-*.lock; do \
 		sed -i '/^#/d;/^$$/d' $$lock && grep -vxFf requirements.lock $$lock > $$lock.new && mv $$lock.new $$lock || exit 1; done
 
-clean:  ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-peers .venv-newest $(TOOLS) dist sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+# What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
+PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
+	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
+	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
+
+# Run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one), in a separate environment.
+compatibility:
+	@rm -f .venv-newest/.dev
+	@$(MAKE) --no-print-directory VENV=.venv-newest .venv-newest/.dev
+	@.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade 'ray[serve]$(if $(RAY),==$(RAY))'
+	@.venv-newest/bin/python -c "import ray; print('Ray', ray.__version__, 'in place of', '$(shell $(PINNED) | sed -n 's/^ray==//p')')"
+	@.venv-newest/bin/python -m pytest -q $(PRIVATE)
 
 # One stamp per set of packages, renewed when the requirements change.
 $(BIN)/python:

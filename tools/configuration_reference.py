@@ -27,7 +27,7 @@ HEAD = """\
 | `user_config` | a deployment in a serve config | with the next deploy, without a restart |
 | variables | environment of `make up`, or of `ray start` on every node | with the next start |
 
-`make check` refuses unknown arguments, values out of range, and arguments that contradict each
+`greenwave check` refuses unknown arguments, values out of range, and arguments that contradict each
 other. All other keys of a serve config are Ray's. The commands also read Ray's variables
 `RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
 

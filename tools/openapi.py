@@ -1,4 +1,4 @@
-"""Writes docs/openapi: each service's document, without starting it (``make openapi``)."""
+"""Writes docs/openapi: each service's document, without starting it (``make reference``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design the gateway's fixed-time plan for this network: ``make plan``.
+"""Design the gateway's fixed-time plan for this network: ``python -m lab.train.design_plan``.
 
 Cycle and splits are Webster's for the greatest demand of each period. Neighbours whose cycles are
 equal, or multiples of each other, are coordinated by their offsets: these are searched for in

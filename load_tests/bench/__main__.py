@@ -1,8 +1,11 @@
 """Measures Greenwave beside its peers: medians and ratios, as tables in Markdown and as JSON.
 
 {benchmarks}
+Without a name it is ``peers``, and ``all`` measures one after the other.
+
     make bench ARGS="--only greenwave,fastapi --rounds 1"
-    make bench-growth ARGS="--only states --sizes 5,500"
+    make bench ARGS="growth --only states --sizes 5,500"
+    make bench ARGS="growth --help"
 """
 
 from __future__ import annotations
@@ -45,16 +48,24 @@ ERRORS = (
 
 
 def main(arguments: list[str]) -> int:
-    name, *rest = arguments or ["--help"]
-    if name in ("-h", "--help"):
+    if arguments[:1] in (["-h"], ["--help"]):
         lines = "".join(f"    {each:<18} {about}\n" for each, about in MODULES.items())
         sys.stdout.write((__doc__ or "").format(benchmarks=lines) + "\n")
         return 0
-    if name not in MODULES:
+    named = bool(arguments) and not arguments[0].startswith("-")
+    name, rest = (arguments[0], arguments[1:]) if named else ("peers", arguments)
+    if name not in (*MODULES, "all"):
         sys.stderr.write(f"Unknown benchmark {name!r}; known: {', '.join(MODULES)}.\n")
         return 2
+    names = MODULES if name == "all" else [name]
+    return max(run(benchmark_of(each), rest) for each in names)
+
+
+def benchmark_of(name: str) -> Benchmark:
+    """Import a benchmark, and nothing of the others."""
     module = import_module(f"load_tests.bench.{name.replace('-', '_')}")
-    return run(module.BENCHMARK, rest)
+    benchmark: Benchmark = module.BENCHMARK
+    return benchmark
 
 
 def run(benchmark: Benchmark, arguments: list[str]) -> int:
@@ -90,7 +101,7 @@ def run(benchmark: Benchmark, arguments: list[str]) -> int:
 
 def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog=f"make bench-{benchmark.name}",
+        prog=f"python -m load_tests.bench {benchmark.name}",
         description=benchmark.about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

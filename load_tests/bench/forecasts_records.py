@@ -4,8 +4,8 @@ The peer of a forecast runs its network in eager PyTorch, as one would first wri
 runs Greenwave's own model. The peer of the loans uses a store of the same kind, SQLite or Redis,
 with every write synced to disk.
 
-    make bench-forecasts-records ARGS="--only density,flow --rounds 7"
-    make bench-forecasts-records ARGS="--only redis"
+    make bench ARGS="forecasts-records --only density,flow --rounds 7"
+    make bench ARGS="forecasts-records --only redis"
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ for a collector that never answers. The edge sends requests of the shipped paths
 directly, and others through Serve's front. So the latter are compared with a gateway at another
 path. From the CPU time of each kind of request, the report computes the cores that a load needs.
 
-    make bench-gateway ARGS="--rounds 7 --only elsewhere,safety"
+    make bench ARGS="gateway --rounds 7 --only elsewhere,safety"
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ junctions  generated networks with untrained policies: one round of all junction
            /predict_actions, up to 1,000 in a call, and memory (USS)
 records    fetch and create on a store that has so many loans, without HTTP
 
-    make bench-growth ARGS="--only states --sizes 5,500,50000"
+    make bench ARGS="growth --only states --sizes 5,500,50000"
 """
 
 from __future__ import annotations

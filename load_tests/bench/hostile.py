@@ -4,7 +4,7 @@ Paced requests for single predictions over 128 connections, alone and beside eac
 client in turn: latency, rate, and the growth of the memory of all processes. The hostile clients
 run in this process, on the same cores.
 
-    make bench-hostile ARGS="--rounds 3 --only half-closed,body"
+    make bench ARGS="hostile --rounds 3 --only half-closed,body"
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Twenty clients ask ten times a second each. Without effect, a request may be refused with 503
 `overloaded` and Retry-After; any other failure ends the benchmark.
 
-    make bench-overload ARGS="--only overload --sizes 256,512,1800"
+    make bench ARGS="overload --only overload --sizes 256,512,1800"
 """
 
 from __future__ import annotations

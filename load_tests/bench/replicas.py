@@ -5,7 +5,7 @@ replicas with each run at one of them, as shipped; three that take turns, as Ser
 three applications of one replica that share nothing; and one replica with a second policy, as a
 shadow of every run, or as a canary that this load is not part of.
 
-    make bench-replicas ARGS="--only three,apart --rounds 5"
+    make bench ARGS="replicas --only three,apart --rounds 5"
 """
 
 from __future__ import annotations

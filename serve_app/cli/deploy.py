@@ -14,7 +14,7 @@ import yaml
 
 from serve_app.cli.arguments import Run, add_config, add_json, add_timeout
 from serve_app.cli.folder import default_config
-from serve_app.cli.hints import make_command, same_folder
+from serve_app.cli.hints import greenwave_command, same_folder
 from serve_app.cli.status import running
 from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError, naming_broken_files
@@ -90,7 +90,7 @@ def _as_lines(config: dict[str, Any] | None) -> list[str]:
 def _rollback_command(options: argparse.Namespace) -> str:
     if options.cluster:
         return f"{same_folder()}greenwave rollback --cluster {options.cluster}"
-    return make_command("rollback", options.port_base)
+    return greenwave_command("rollback", options.port_base)
 
 
 def _rollback(options: argparse.Namespace) -> None:

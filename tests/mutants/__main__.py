@@ -3,7 +3,7 @@
 A defect that no test finds is a guard that nothing tests, or that is not needed: write the test, or
 remove the guard. The tests run on a copy of the source, within seconds for a defect.
 
-    make mutants ARGS="--only receipt"
+    python -m tests.mutants --only receipt
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="make mutants",
+        prog="python -m tests.mutants",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

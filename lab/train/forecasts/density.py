@@ -1,4 +1,4 @@
-"""The density forecast, trained on the simulated days and measured: ``make train-density``."""
+"""The density forecast, trained on the simulated days and measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow forecast, trained on the simulated days and measured: ``make train-flow``."""
+"""The flow forecast, trained on the simulated days and measured."""
 
 from __future__ import annotations
 

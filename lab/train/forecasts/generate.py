@@ -1,4 +1,4 @@
-"""Simulate the calendar, one file per day, then join them: ``make data``.
+"""Simulate the calendar, one file per day, then join them (an hour on two cores).
 
 Each day is simulated under fixed-time signals and measured minute by minute. Days that are there
 already are kept, so it can be interrupted at any time.

@@ -1,6 +1,6 @@
 """Ray's own dashboard calls things by names that an operator knows.
 
-``make screenshots`` has its pictures kept in docs/; otherwise they are nobody's.
+With ``SCREENSHOTS=docs``, its pictures are kept in docs/.
 """
 
 from __future__ import annotations

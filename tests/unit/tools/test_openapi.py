@@ -13,7 +13,7 @@ DECLARED = documents()
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_committed_document_is_what_the_code_declares(name):
     committed = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-    assert committed == rendered(DECLARED[name]), "run `make openapi`"
+    assert committed == rendered(DECLARED[name]), "run `make reference`"
 
 
 def test_every_service_has_a_document_and_no_other():

@@ -89,7 +89,7 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(greenwave, data
 @pytest.mark.parametrize(
     ("is_new", "message"),
     [
-        (True, "Deployed. Undo it with `DATA_DIR={} make rollback`."),
+        (True, "Deployed. Undo it with `DATA_DIR={} .venv/bin/greenwave rollback`."),
         (False, "Nothing has changed: config and code are those of the current release."),
     ],
 )
