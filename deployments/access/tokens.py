@@ -24,7 +24,13 @@ MAX_REMEMBERED = 4096  # more than the tokens of all service accounts and active
 _LONGEST = 8192  # characters of a token; ours have some 300
 _LATEST_S = 10**12  # from the Unix epoch, in both directions
 
-_CLAIMS = ["sub", "iss", "iat", "exp"]
+# times are checked by verify
+_OPTIONS: Any = {
+    "require": ["sub", "iss", "iat", "exp"],
+    "verify_exp": False,
+    "verify_iat": False,
+    "verify_nbf": False,
+}
 
 
 class Tokens:
@@ -144,8 +150,10 @@ class Tokens:
         now = self._clock()
         if now >= verified.expires_at + self._clock_skew_s:
             raise _of(verified, UnauthorizedError("The token has expired"))
-        if now < verified.issued_at - self._clock_skew_s:
-            raise _of(verified, UnauthorizedError("The token is not valid yet"))
+        for name, time_s in (("iat", verified.issued_at), ("nbf", verified.not_before)):
+            if now < time_s - self._clock_skew_s:
+                why = f"The token is not valid yet: its {name} is {time_s - now:.0f} s ahead"
+                raise _of(verified, UnauthorizedError(why))
         return verified
 
     def _decode(self, token: str) -> Claims:
@@ -164,8 +172,7 @@ class Tokens:
                     key.public,
                     algorithms=[key.algorithm],
                     issuer=ISSUER,
-                    # times are checked by verify
-                    options={"require": _CLAIMS, "verify_exp": False, "verify_iat": False},
+                    options=_OPTIONS,
                 )
             except jwt.InvalidSignatureError:
                 continue
@@ -185,8 +192,8 @@ def _of(verified: Claims, error: RefusedError) -> RefusedError:
 
 
 def _read(key: Key, claims: dict[str, Any]) -> Claims:
-    issued_at, expires_at = claims["iat"], claims["exp"]
-    for time_s in (issued_at, expires_at):  # the comparison also refuses NaN
+    times = claims["iat"], claims["exp"], claims.get("nbf", claims["iat"])
+    for time_s in times:  # the comparison also refuses NaN
         if type(time_s) not in (int, float) or not -_LATEST_S <= time_s <= _LATEST_S:
             raise ValueError("a time is not a number of seconds")
     claims["sub"].encode()  # a lone surrogate fails
@@ -196,6 +203,7 @@ def _read(key: Key, claims: dict[str, Any]) -> Claims:
     scopes, words = ALL, claims.get("scope")
     if words is not None:  # tokens of earlier releases have none
         scopes = ALL.intersection(str(words).split()) if isinstance(words, str) else frozenset()
+    issued_at, expires_at, not_before = times
     expires_at = min(expires_at, key.verifies_until)
     named = claims["sub"], scopes, claims.get("jti"), generation
-    return Claims(*named, issued_at, expires_at, key)
+    return Claims(*named, issued_at, not_before, expires_at, key)

@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from deployments.access import claims
 from deployments.access.claims import Claims
-from deployments.gateway.errors import UnavailableError, error_body
+from deployments.gateway.errors import BadRequestError, UnavailableError, error_body
 from deployments.gateway.service import GatewayService
 from deployments.http.errors import ForbiddenError, UnauthorizedError, describe_error
 from deployments.http.messages import (
@@ -19,12 +19,15 @@ from deployments.http.messages import (
     JSON_HEADERS,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
+    RUN_HEADER,
     Answer,
 )
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
 
 # shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
+_NOTHING = (b"", b"{}", b"null")
+_TAKES_NOTHING = f"A reset takes no query and no body. Name the run in the header {RUN_HEADER}"
 _KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
@@ -87,6 +90,8 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
+        if scope["query_string"] or b"".join(body.split()) not in _NOTHING:
+            raise BadRequestError(_TAKES_NOTHING)
         run, key, request_id = _names(scope)
         who, where = self._authenticate(scope, "reset").subject, client_address(scope)
         detail = f"run {run or DEFAULT_RUN}"

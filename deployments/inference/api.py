@@ -146,6 +146,8 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         "model": InvalidBody | KeyReused | ErrorBody,
         "headers": declared_code("key_reused"),
     }
+    errors_of_a_reset = _errors(400, 408, 413)
+    errors_of_a_reset[422]["model"] = InvalidBody | ErrorBody
     fast.add(
         "POST",
         "/predict_action",
@@ -188,7 +190,7 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
             "body": (Annotated[ResetRequest | None, Body()], None),
         },
         response_model=ResetResponse,
-        responses=_errors(400, 408, 413),
+        responses=errors_of_a_reset,
         summary="A new run: zeros for every junction",
         tags=["prediction"],
     )

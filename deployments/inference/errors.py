@@ -6,6 +6,7 @@ InferenceError
 ├── InvalidRunError             400
 ├── InvalidKeyError             400
 ├── InvalidBodyError            422
+├── InvalidQueryError           422
 ├── InvalidItemError            422
 ├── TooManyKeysError            422
 ├── TooLargeValuesError         422
@@ -26,7 +27,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from deployments.http.errors import Code, RefusedError
-from deployments.http.messages import NOT_A_KEY
+from deployments.http.messages import NOT_A_KEY, RUN_HEADER
 from deployments.inference.policy_model import NonFiniteStateError
 from deployments.inference.schemas import MAX_NAMED
 from deployments.stateful.errors import (
@@ -91,6 +92,18 @@ class InvalidBodyError(InferenceError):
             {"type": fault["type"], "loc": ["body", *fault["loc"]], "msg": fault["msg"]}
             for fault in _faults(error)
         ]
+
+
+class InvalidQueryError(InferenceError):
+    """A reset names a run where none is read, and would clear another one."""
+
+    status = 422
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"A reset takes no query. Name the run in the header {RUN_HEADER} or as run_id in the"
+            " body"
+        )
 
 
 class TooManyKeysError(InferenceError):

@@ -22,6 +22,7 @@ from deployments.http.request import header
 from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
+    InvalidQueryError,
     refusal_of,
 )
 from deployments.inference.items import ItemReader
@@ -107,6 +108,8 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
+        if scope["query_string"]:
+            raise InvalidQueryError
         request = read_body(_RESET, body) if body.strip() else None
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
         await self._service.reset(run, request_id_of(header(scope, RAW_KEY_HEADER)))

@@ -57,7 +57,7 @@ class RunList(BaseModel):
 
 
 class ForkRequest(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     run_id: str = Field(description="The new run; what it was before is cleared.")
 

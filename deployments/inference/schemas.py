@@ -101,7 +101,8 @@ class BatchResponse(BaseModel):
 
 
 class ResetRequest(BaseModel):
-    model_config = ConfigDict(strict=True)
+    # a misspelt run would reset the default one
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     run_id: RunId = None
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from models.json_keys import check_keys
+
 HOUR_S = 3600
 
 EdgeId = Annotated[str, Field(min_length=1)]
@@ -79,6 +81,7 @@ def _rows(path: Path) -> Sequence[Any]:
     if path.suffix != ".json":
         return list(csv.DictReader(text.splitlines(), strict=True))
     rows = json.loads(text)
+    check_keys(text)
     if not isinstance(rows, list):
         raise ValueError("it must be a list of objects")
     return rows

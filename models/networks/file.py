@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from models.json_keys import check_keys
 from models.networks.form import NetworkFile
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -42,10 +43,12 @@ def read_network_file(path: str | os.PathLike[str]) -> NetworkFile:
     try:
         if name.endswith(".toml"):
             return NetworkFile.model_validate(tomllib.loads(content.decode()))
-        return NetworkFile.model_validate_json(content)
+        network = NetworkFile.model_validate_json(content)
+        check_keys(content)
+        return network
     except ValidationError as error:
         raise InvalidNetworkError(_told(name, error)) from error
-    except ValueError as error:  # of TOML or of the encoding
+    except ValueError as error:  # of TOML, of the encoding, or a key twice
         raise InvalidNetworkError(f"{name}: {error}") from error
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
+from models.json_keys import check_keys
 from models.networks.network import Network
 from models.networks.shipped import FOLDER
 from models.signals.states import MIN_GREEN_S, YELLOW_S
@@ -135,13 +136,18 @@ def read_plan(path: str | os.PathLike[str], network: Network) -> ClockPlan:
         InvalidPlanError: there is no such file, or it is not a plan for these junctions.
     """
     try:
-        return ClockPlan.model_validate_json(Path(path).read_bytes(), context={_NETWORK: network})
+        content = Path(path).read_bytes()
+        plan = ClockPlan.model_validate_json(content, context={_NETWORK: network})
+        check_keys(content)
+        return plan
     except OSError as error:
         raise InvalidPlanError(f"the plan {path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InvalidPlanError(f"{path} is no plan: {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise InvalidPlanError(f"{path} is no plan: {error}") from error
 
 
 def plan_as_json(plan: ClockPlan) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from serve_app.cli.arguments import add_file
@@ -57,8 +58,26 @@ def _embedded(settings: Settings) -> Path:
     return path
 
 
-def copy(store: Path, to: Path) -> None:
+def _connection(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(path))
+
+
+def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    """Open a database that no process writes; its folder may allow no file beside it."""
+    # a store that was copied with its log has its last writes there
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    return contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True))
+
+
+def copy(
+    store: Path,
+    to: Path,
+    opened: Callable[[Path], contextlib.closing[sqlite3.Connection]] = _connection,
+) -> None:
     """Write a snapshot of a store to a new file, whole or not at all.
+
+    Args:
+        opened: opens the store.
 
     Raises:
         CommandError: the file exists, it cannot be written, or the store cannot be read.
@@ -68,7 +87,7 @@ def copy(store: Path, to: Path) -> None:
     part = to.with_name(f"{to.name}.part")
     try:
         os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
-        with _connection(store) as source, _connection(part) as target:
+        with opened(store) as source, _connection(part) as target:
             source.backup(target)
         _check(part)
         part.rename(to)
@@ -88,6 +107,8 @@ def replace(store: Path, backup: Path) -> Path | None:
         raise CommandError(f"{backup} does not exist. Nothing was changed.")
     try:
         _check(backup)
+    except sqlite3.OperationalError as error:
+        raise CommandError(f"Cannot read {backup}: {error}. Nothing was changed.") from error
     except sqlite3.Error as error:
         raise CommandError(
             f"{backup} is not a whole store: {error}. Nothing was changed."
@@ -97,7 +118,7 @@ def replace(store: Path, backup: Path) -> Path | None:
     restored.unlink(missing_ok=True)
     kept = _free_name(f"{store}.before")
     try:
-        copy(backup, restored)
+        copy(backup, restored, _reading)
         if store.exists():
             _merge_log(store)
         for suffix in ("", "-wal", "-shm"):  # logs of a damaged store may remain
@@ -132,14 +153,10 @@ def _free_name(path: str) -> Path:
 
 
 def _check(path: Path) -> None:
-    with _connection(path) as connection:
+    with _reading(path) as connection:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         if not {name for (name,) in tables} >= _TABLES:
             raise sqlite3.DatabaseError("it has other tables")
-
-
-def _connection(path: Path) -> contextlib.closing[sqlite3.Connection]:
-    return contextlib.closing(sqlite3.connect(path))

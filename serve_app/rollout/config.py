@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from ray.serve import Application, Deployment
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
+from yaml.composer import ComposerError
 
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
@@ -39,6 +40,22 @@ class InvalidServeConfigError(CommandError):
     """The config is not valid; the message lists every fault with its place."""
 
 
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a mapping with a key twice, of which PyYAML takes the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key.value, str) and (key.tag, key.value) in seen:
+                fault = f"found the key {key.value!r} twice"
+                raise ComposerError(
+                    "while reading a mapping", node.start_mark, fault, key.start_mark
+                )
+            seen.add((key.tag, str(key.value)))
+        return node
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Read a serve config, check every key of it, and set the log format of the settings.
 
@@ -46,7 +63,7 @@ def read_config(path: Path) -> dict[str, Any]:
         InvalidServeConfigError: it cannot be read, or Ray or a builder would refuse it.
     """
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidServeConfigError(f"Cannot read {path}: {error}") from error
     faults = list(find_faults(config))

@@ -61,18 +61,31 @@ class FailedRowError(InferenceError):
 
 def speaks_protocol(scope: Scope) -> bool:
     """Return whether the path of a request is one of the protocol."""
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    return bool(path == "/v2" or path.startswith("/v2/"))
+    path = _path_of(scope)
+    return path == "/v2" or path.startswith("/v2/")
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
     """Render an error as ``{"error": …}``."""
     if isinstance(error, HTTPException) and error.status_code == 404:
-        error = HTTPException(404, f"The only model is {MODEL!r}, and its version {VERSION!r}")
+        error = HTTPException(404, _not_found(_path_of(scope)))
     elif not isinstance(error, RefusedError | HTTPException):
         error = refusal_of(error)
     status, body, headers = detail_errors.render_error(scope, error)
     return status, json.dumps({"error": json.loads(body)["detail"]}).encode(), headers
+
+
+def _path_of(scope: Scope) -> str:
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _not_found(path: str) -> str:
+    """Return why there is nothing at a path of the protocol."""
+    _, _, kind, *of_model = path.split("/")
+    other_model = kind == "models" and of_model[:1] not in ([], [MODEL])
+    if other_model or (of_model[1:2] == ["versions"] and of_model[2:3] != [VERSION]):
+        return f"The only model is {MODEL!r}, and its version {VERSION!r}"
+    return f"{path[:100]} is not offered; GET /openapi.json lists what is"
 
 
 class OpenInference:

@@ -164,7 +164,8 @@ class TestToken:
 )
 async def test_a_token_opens_what_its_scopes_say(client, tokens, scopes, method, path, status):
     headers = {"Authorization": f"Bearer {tokens.issue('ann', scopes)}"}
-    answer = await client.request(method, path, json=BODY, headers=headers)
+    body = BODY if path == ACTION else None
+    answer = await client.request(method, path, json=body, headers=headers)
     assert answer.status_code == status
     if status == 403:
         missing = "reset" if path.endswith("reset") else "act"
@@ -357,6 +358,23 @@ class TestReset:
     async def test_an_invalid_key_is_refused(self, client, bearer, inference):
         answer = await client.post("/traffic/reset", headers=bearer | {"Idempotency-Key": "a b"})
         assert_error(answer, 400, "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+        assert not inference.resets
+
+    @pytest.mark.parametrize("body", [b"", b" ", b"{ }", b"null"])
+    async def test_an_empty_body_resets_the_default_run(self, client, bearer, inference, body):
+        answer = await client.post("/traffic/reset", headers=bearer, content=body)
+        assert answer.status_code == 200
+        assert [run for run, _, _ in inference.resets] == [None]
+
+    @pytest.mark.parametrize(
+        ("query", "body"), [("?run_id=monday", b""), ("", b'{"run_id": "monday"}'), ("", b"monday")]
+    )
+    async def test_a_run_that_is_named_elsewhere_resets_nothing(
+        self, client, bearer, inference, query, body
+    ):
+        answer = await client.post(f"/traffic/reset{query}", headers=bearer, content=body)
+        says = "A reset takes no query and no body. Name the run in the header X-Simulation-Run"
+        assert_error(answer, 400, says)
         assert not inference.resets
 
     async def test_an_invalid_run_is_refused(self, client, bearer, inference):

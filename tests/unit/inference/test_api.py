@@ -239,7 +239,9 @@ class TestRuns:
     @pytest.mark.parametrize("run", ["", "x" * 65, "a b", "ä", "a/b", "a\n", "run\u0000", "😀"])
     @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
     async def test_illegal_names_are_400(self, client, path, run):
-        body = body_of(run_id=run, items=[body_of()])
+        body = {"run_id": run}
+        if path != "/reset_hidden":
+            body |= body_of(items=[body_of()])
         response = await client.post(path, json=body)
         assert response.status_code == 400
         assert response.json() == {
@@ -278,13 +280,31 @@ class TestResetHidden:
         assert [await steps_made(client, run=run) for run in ("a", "b", "c")] == [0, 0, 1]
 
     @pytest.mark.parametrize(
-        "body", [b"{", b"[]", b"5", b'{"run_id": 5}', b"\xff", b'{"run_id": NaN}']
+        "body",
+        [
+            b"{",
+            b"[]",
+            b"5",
+            b'{"run_id": 5}',
+            b"\xff",
+            b'{"run_id": NaN}',
+            b'{"run": "monday"}',
+            b'{"runId": "monday"}',
+            b'{"junction_id": "300839359"}',
+        ],
     )
     async def test_a_bad_body_is_422_and_resets_nothing(self, client, body):
         await client.post("/predict_action", json=body_of())
         response = await post_text(client, "/reset_hidden", body)
         assert response.status_code == 422
         assert isinstance(response.json()["detail"], list)
+        assert await steps_made(client) == 1
+
+    async def test_a_query_that_names_a_run_resets_nothing(self, client):
+        await client.post("/predict_action", json=body_of())
+        response = await client.post("/reset_hidden?run_id=monday")
+        assert response.status_code == 422
+        assert "X-Simulation-Run" in response.json()["detail"]
         assert await steps_made(client) == 1
 
     async def test_a_lone_surrogate_is_refused(self, client):

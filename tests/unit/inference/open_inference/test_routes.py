@@ -457,6 +457,16 @@ async def test_unknown_names_are_refused_in_the_form_of_the_protocol(client):
         response = await client.post(path, json=body_of(SMALL))
         assert response.status_code == 404
         assert response.json() == {"error": "The only model is 'policy', and its version '1'"}
+    for method, path in (
+        ("GET", "/v2/models/policy/config"),
+        ("GET", "/v2/models/policy/versions/1/stats"),
+        ("POST", "/v2/repository/index"),
+        ("GET", "/v2/models"),
+    ):
+        response = await client.request(method, path)
+        assert response.status_code == 404
+        lacking = f"{path} is not offered; GET /openapi.json lists what is"
+        assert response.json() == {"error": lacking}
     compressed = await refusal_of(client, body_of(SMALL), headers={"content-encoding": "gzip"})
     assert compressed == (400, "Compressed bodies are not supported")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,13 @@ def test_a_mistake_is_refused_with_its_place_and_a_sentence(tmp_path, content, s
 def test_many_mistakes_are_told_up_to_a_bound(tmp_path):
     path = written(tmp_path, city(*({"id": f"j{n}"} for n in range(30))))
     with pytest.raises(InvalidNetworkError, match=r"and \d\d further mistakes"):
+        read_network_file(path)
+
+
+def test_a_key_that_an_object_has_twice_is_refused(tmp_path):
+    path = Path(written(tmp_path, city(crossing())))
+    path.write_text(path.read_text().replace('"id"', '"id": "first", "id"', 1))
+    with pytest.raises(InvalidNetworkError, match="an object has the key 'id' twice"):
         read_network_file(path)
 
 

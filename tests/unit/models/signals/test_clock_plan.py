@@ -130,6 +130,9 @@ def test_a_missing_file_and_one_that_is_no_json_are_refused(tmp_path: Path):
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InvalidPlanError, match="is no plan"):
         read_plan(tmp_path / "broken.json", SHIPPED)
+    (tmp_path / "twice.json").write_text(SHIPPED_PLAN.read_text().replace("{", '{"name": "x",', 1))
+    with pytest.raises(InvalidPlanError, match="is no plan: an object has the key 'name' twice"):
+        read_plan(tmp_path / "twice.json", SHIPPED)
 
 
 def test_no_phase_is_shorter_than_its_yellow_and_minimum_green():

@@ -97,6 +97,31 @@ def test_a_file_that_is_not_a_backup_changes_nothing(store, tmp_path, content):
     assert contents(store) == before
 
 
+def test_a_backup_beside_which_nothing_can_be_written_is_restored(store, backup, greenwave):
+    with contextlib.closing(sqlite3.connect(backup)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")  # as in a file that was copied
+    before = contents(store)
+    backup.with_name("copy.db-shm").mkdir()  # where SQLite would write, root included
+    restored = greenwave("store", "restore", str(backup))
+    assert restored.code == 0, restored.err
+    assert contents(store) == before
+
+
+def test_a_store_that_was_copied_with_its_log_is_restored_with_its_last_writes(
+    store, greenwave, tmp_path
+):
+    with contextlib.closing(connect(store)):  # keeps the log
+        fill(store, range(4354438000, 4354438005))
+        for suffix in ("", "-wal"):
+            name = store.name + suffix
+            (tmp_path / name).write_bytes(store.with_name(name).read_bytes())
+    last = contents(store)
+    fill(store, range(4354439000, 4354439005))
+    restored = greenwave("store", "restore", str(tmp_path / store.name))
+    assert restored.code == 0, restored.err
+    assert contents(store) == last
+
+
 def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave):
     with subprocess.Popen(
         [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"],

@@ -135,6 +135,21 @@ def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path, text):
         read_config(path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "applications: [{name: cards, args: {record: loans}, args: {record: cards}}]",
+        '{"applications": [], "applications": []}',
+        "base: &base {name: cards}\napplications: [{<<: *base, name: a, name: b}]",
+    ],
+)
+def test_a_key_that_a_mapping_has_twice_is_refused_with_its_place(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidServeConfigError, match=r"the key '(args|applications|name)' twice"):
+        read_config(path)
+
+
 def test_an_application_without_a_path_is_at_the_root_as_in_ray(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("applications: [{name: inference, import_path: 'serve_app.inference:build'}]")
