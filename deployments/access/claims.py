@@ -47,7 +47,7 @@ class Claims(NamedTuple):
         subject: a user, or ``service:`` and the name of a service account.
         token_id: its ``jti``; None for a token of an earlier release or of another program.
         generation: of its user when it was issued, if the token has one.
-        not_before: its ``nbf``; without one, its ``iat``.
+        not_before: its ``nbf`` or its ``iat``, the later one.
         expires_at: seconds since the Unix epoch, not later than its key's end.
         key: that signed it.
     """

@@ -150,10 +150,10 @@ class Tokens:
         now = self._clock()
         if now >= verified.expires_at + self._clock_skew_s:
             raise _of(verified, UnauthorizedError("The token has expired"))
-        for name, time_s in (("iat", verified.issued_at), ("nbf", verified.not_before)):
-            if now < time_s - self._clock_skew_s:
-                why = f"The token is not valid yet: its {name} is {time_s - now:.0f} s ahead"
-                raise _of(verified, UnauthorizedError(why))
+        if (ahead_s := verified.not_before - now) > self._clock_skew_s:
+            name = "nbf" if verified.not_before > verified.issued_at else "iat"
+            why = f"The token is not valid yet: its {name} is {ahead_s:.0f} s ahead"
+            raise _of(verified, UnauthorizedError(why))
         return verified
 
     def _decode(self, token: str) -> Claims:
@@ -204,6 +204,6 @@ def _read(key: Key, claims: dict[str, Any]) -> Claims:
     if words is not None:  # tokens of earlier releases have none
         scopes = ALL.intersection(str(words).split()) if isinstance(words, str) else frozenset()
     issued_at, expires_at, not_before = times
-    expires_at = min(expires_at, key.verifies_until)
     named = claims["sub"], scopes, claims.get("jti"), generation
-    return Claims(*named, issued_at, not_before, expires_at, key)
+    ends_at = min(expires_at, key.verifies_until)
+    return Claims(*named, issued_at, max(issued_at, not_before), ends_at, key)

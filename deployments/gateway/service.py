@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from deployments.access.audit import AuditBuffer
 from deployments.access.keys import public_keys
@@ -58,6 +58,15 @@ ActionBody = dict[str, Any]
 
 MAX_FALLBACKS = 50  # between two reports to the console
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+class _Choice(NamedTuple):
+    """An action of the policy or the fallback, before the safety layer."""
+
+    action: int
+    failed_detectors: Mapping[str, Fault]
+    status: ActionStatus = "success"
+    plan: str | None = None
 
 
 @dataclass
@@ -174,42 +183,49 @@ class GatewayService:
     async def _decide(
         self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
     ) -> ActionBody:
-        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
-        key = key or new_key()
+        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY) or new_key()
         step = Step(run, query.junction_id, query.obs, key, _valid(request_id), CURRENT.get())
-        status: ActionStatus = "success"
-        plan: str | None = None
+        choice = await self._choose(query, step)
+        action, safety = choice.action, None
+        if self._guard is not None and query.shown is not None:
+            action, safety = self._guard.decide(query.junction_id, query.shown, action)
+        return self._answer(query.junction_id, action, choice, safety)
+
+    async def _choose(self, query: ActionQuery, step: Step) -> _Choice:
+        """Return the choice of the policy, or of the fallback.
+
+        A plan is preferred to a decision that was made without any detector.
+        """
         failed: Mapping[str, Fault] = {}
         try:
             action, failed = await self._inference.act(step)
-            self._check_detectors(query.junction_id, failed)
+            n_lanes = self.network.junctions[query.junction_id].n_lanes
+            if len(failed) == n_lanes and self._fallback.has_plan:
+                raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
         except InferenceUnavailableError as error:
-            action, plan = self._without_policy(query, run, error)
-            status = FALLBACK_STATUS
-        safety: Safety | None = None
-        if self._guard is not None and query.shown is not None:
-            action, safety = self._guard.decide(query.junction_id, query.shown, action)
+            action, plan = self._without_policy(query, step.run, error)
+            return _Choice(action, failed, FALLBACK_STATUS, plan)
+        return _Choice(action, failed)
+
+    def _answer(
+        self, junction_id: str, action: int, choice: _Choice, safety: Safety | None
+    ) -> ActionBody:
         signal = signal_of(action)
-        self.counts.actions[self._labels[query.junction_id], signal] += 1
+        self.counts.actions[self._labels[junction_id], signal] += 1
         answer: ActionBody = {
-            "junctionId": query.junction_id,
+            "junctionId": junction_id,
             "predictedAction": action,
             "signalState": signal,
             "timestamp": now_ms(),
-            "status": status,
+            "status": choice.status,
         }
-        more = {"fallbackPlan": plan, "safety": safety, "failedDetectors": dict(failed) or None}
-        return answer | {name: value for name, value in more.items() if value is not None}
-
-    def _check_detectors(self, junction_id: str, failed: Mapping[str, Fault]) -> None:
-        """Prefer a plan to a decision that was made without any detector.
-
-        Raises:
-            InferenceUnavailableError: there is a plan, and all detectors have failed.
-        """
-        n_lanes = self.network.junctions[junction_id].n_lanes
-        if len(failed) == n_lanes and self._fallback.has_plan:
-            raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
+        if choice.plan is not None:
+            answer["fallbackPlan"] = choice.plan
+        if safety is not None:
+            answer["safety"] = safety
+        if choice.failed_detectors:
+            answer["failedDetectors"] = dict(choice.failed_detectors)
+        return answer
 
     def _without_policy(
         self, query: ActionQuery, run: str | None, error: InferenceUnavailableError
