@@ -18,7 +18,6 @@ from deployments.http.errors import RefusedError, declared_detail_errors, render
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer, Handle
 from deployments.http.probes import Probes
-from deployments.http.shedding import MAX_AT_WORK
 
 _HEALTH = "Return whether a model is loaded and ready, and why a swap has failed; always 200."
 
@@ -73,7 +72,7 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, MAX_AT_WORK, access_log=access_log)
+    fast = FastRoutes(app, render_error, access_log=access_log)
     (probes or Probes()).add_to(fast)
     fast.add(
         "POST",

@@ -25,7 +25,6 @@ from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
 from deployments.http.probes import Probes
-from deployments.http.shedding import MAX_AT_WORK
 from models.networks.network import Network
 from models.networks.shipped import is_shipped
 
@@ -67,7 +66,7 @@ def create_app(
         swagger_ui_parameters={"persistAuthorization": True},
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, MAX_AT_WORK, counts_others=True, access_log=access_log)
+    fast = FastRoutes(app, render_error, counts_others=True, access_log=access_log)
     _add_routes(fast, Routes(service))
     (probes or Probes()).add_to(fast)
 

@@ -9,7 +9,6 @@ answers the status routes, the documentation and unknown paths. One function ren
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,6 +20,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deployments.http import shedding
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import Takes, methods_of, placeholder
 from deployments.http.errors import (
@@ -66,9 +66,9 @@ class FastRoutes:
         app: declares the routes, and answers all others.
         render_error: makes the response to any error, and logs a defect. The headers of an
             HTTPException are added here.
-        max_waiting: counted requests at work at once, at most; fewer while they wait too long for
-            their turns. A request is at work once its body has arrived, so that slow senders take
-            no place.
+        max_waiting: counted requests at work at once, at most, by default MAX_AT_WORK; fewer while
+            they wait too long for their turns. A request is at work once its body has arrived, so
+            that slow senders take no place.
         counts_others: whether requests of other routes count as well.
         access_log: notified of every response.
         guard: raises the refusal of a request, on every route that is not open.
@@ -79,7 +79,7 @@ class FastRoutes:
         self,
         app: FastAPI,
         render_error: RenderError,
-        max_waiting: float = math.inf,
+        max_waiting: int | None = None,
         *,
         counts_others: bool = False,
         access_log: AccessLog | None = None,
@@ -90,7 +90,7 @@ class FastRoutes:
         self._declared: FastAPI = app
         self._others: ASGIApp = app
         self._render_error = render_error
-        self._limit = AdaptiveLimit(max_waiting)
+        self._limit = AdaptiveLimit(shedding.MAX_AT_WORK if max_waiting is None else max_waiting)
         self._counts_others = counts_others
         self._access_log = access_log or AccessLog()
         self._guard = guard

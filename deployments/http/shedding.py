@@ -30,11 +30,9 @@ class AdaptiveLimit:
         now: the current limit.
     """
 
-    def __init__(self, most: float, target_s: float = TARGET_S, period_s: float = PERIOD_S) -> None:
+    def __init__(self, most: float) -> None:
         self.now = most
         self._most = most
-        self._target_s = target_s
-        self._period_s = period_s
         self._longest_s = 0.0
         self._peak = 0
         self._ends_at = 0.0
@@ -53,12 +51,12 @@ class AdaptiveLimit:
             self._peak = at_work
         if clock_s >= self._ends_at:
             self._adapt()
-            self._ends_at = clock_s + self._period_s
+            self._ends_at = clock_s + PERIOD_S
             self._longest_s, self._peak = 0.0, 0
 
     def _adapt(self) -> None:
-        if self._longest_s > self._target_s:
-            share = max(_SHRINK, self._target_s / self._longest_s)
+        if self._longest_s > TARGET_S:
+            share = max(_SHRINK, TARGET_S / self._longest_s)
             self.now = min(self._most, max(MIN_LIMIT, min(self.now, self._peak) * share))
         else:
             self.now = min(self._most, self.now * _GROW + 1)

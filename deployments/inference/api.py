@@ -96,13 +96,11 @@ def create_app(
     probes: Probes | None = None,
     access_log: AccessLog | None = None,
     guard: BearerGuard | None = None,
-    max_waiting: int = 1000,
 ) -> FastAPI:
     """Build the ASGI application around a service.
 
     Args:
         guard: asks for a token on every route but the probes and ``/health``.
-        max_waiting: requests at work at once, at most; fewer while they wait longer than 80 ms.
     """
     app = FastAPI(
         title="Inference service",
@@ -112,7 +110,7 @@ def create_app(
         redoc_url=None,
     )
     add_docs(app)
-    fast = FastRoutes(app, _render_error, max_waiting, access_log=access_log, guard=guard)
+    fast = FastRoutes(app, _render_error, access_log=access_log, guard=guard)
     _add_prediction_routes(fast, Routes(service))
     probes = probes or Probes()
     _add_open_inference(fast, OpenInference(service, probes))

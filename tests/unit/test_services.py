@@ -135,6 +135,7 @@ TITLES = {
     405: "Method Not Allowed",
     408: "Request Timeout",
     413: "Request Entity Too Large",
+    503: "Service Unavailable",
 }
 
 
@@ -226,6 +227,19 @@ async def test_a_body_that_never_ends_is_408(name, client, monkeypatch):
     answer = await client.request(SERVICES[name].method, path, content=drip())
     message = "The request body did not arrive in time" + "." * bool(SERVICES[name].base)
     assert_error(name, answer, 408, message, path)
+
+
+@pytest.mark.parametrize("name", WITH_BODIES)
+async def test_beyond_its_load_it_is_503_with_the_time_to_come_back(
+    name, tmp_path, bearer, monkeypatch
+):
+    monkeypatch.setattr("deployments.http.shedding.MAX_AT_WORK", 0)
+    app = await asyncio.to_thread(SERVICES[name].make, tmp_path)
+    path = SERVICES[name].base + SERVICES[name].route
+    async with client_of(app) as client:
+        answer = await client.request(SERVICES[name].method, path, headers=bearer)
+    assert_error(name, answer, 503, "Too many requests are waiting", path)
+    assert answer.headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -7,10 +7,6 @@ import json
 import httpx
 import pytest
 
-from deployments.customers import record_types
-from deployments.customers.records.json_body import MAX_BODY_BYTES
-from deployments.customers.records.responses import PROBLEM_JSON, error_renderer
-from deployments.http.errors import OverloadedError
 from tests.unit.customers.requests import MOBILE, Service, changed, new_customer
 
 JSON = {"content-type": "application/json"}
@@ -171,21 +167,6 @@ class TestContentType:
         assert answer.status_code == 201
 
 
-class TestBodySize:
-    async def test_the_longest_body_is_read(self, accounts):
-        body = json.dumps(new_customer()).encode().ljust(MAX_BODY_BYTES)
-        answer = await accounts.request("POST", content=body, headers=JSON)
-        assert answer.status_code == 201
-
-    @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 1_000_000])
-    async def test_a_longer_one_is_refused(self, accounts, size):
-        body = json.dumps(new_customer()).encode().ljust(size)
-        answer = await accounts.request("POST", content=body, headers=JSON)
-        detail = "The body is longer than 65536 bytes."
-        assert_problem(answer, 413, "Request Entity Too Large", detail, "/api/accounts")
-        assert (await accounts.fetch()).status_code == 404
-
-
 class TestMissingParameter:
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
     @pytest.mark.parametrize("query", ["", "?", "?mobilenumber=4354437687", "?mobile=1"])
@@ -202,13 +183,6 @@ class TestMissingParameter:
 
 
 class TestMethodsAndPaths:
-    @pytest.mark.parametrize("method", ["PATCH", "OPTIONS", "TRACE", "BREW"])
-    async def test_another_method_names_the_allowed_ones(self, service, method):
-        answer = await service.request(method)
-        path, detail = service.record_type.base_path, f"Method '{method}' is not supported."
-        assert_problem(answer, 405, "Method Not Allowed", detail, path)
-        assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
-
     async def test_head_is_another_method(self, service):
         answer = await service.request("HEAD", params={"mobileNumber": MOBILE})
         assert answer.status_code == 405
@@ -236,16 +210,3 @@ class TestMethodsAndPaths:
         for path in ("/api/account", "/api/loans/account", "/api/loan"):
             assert (await loans.client.get(path, params=query)).status_code == 404
         assert (await cards.client.get("/api/card", params=query)).status_code == 404
-
-    async def test_docs_are_below_the_base_path(self, service):
-        page = await service.request("GET", "/docs")
-        assert page.status_code == 200
-        assert (await service.request("GET", "/openapi.json")).status_code == 200
-        assert (await service.request("GET", "/docs/assets/swagger-ui.css")).status_code == 200
-
-
-def test_an_overloaded_service_says_when_to_try_again():
-    scope = {"path": "/api/loans", "method": "GET"}
-    status, _, headers = error_renderer(record_types()["loans"])(scope, OverloadedError())
-    assert status == 503
-    assert headers == ((b"content-type", PROBLEM_JSON.encode()), (b"retry-after", b"1"))

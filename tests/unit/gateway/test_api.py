@@ -9,7 +9,6 @@ from collections import Counter
 import httpx
 import pytest
 
-from deployments.gateway import api
 from deployments.gateway.api import create_app
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.batcher import Step
@@ -18,6 +17,7 @@ from deployments.gateway.login import Logins, PasswordVerifier
 from deployments.gateway.schemas import FALLBACK_STATUS
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users
+from deployments.http import shedding
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.networks.shipped import JUNCTIONS
@@ -162,7 +162,9 @@ class TestToken:
         (["read"], "POST", "/traffic/reset", 403),
     ],
 )
-async def test_a_token_opens_what_its_scopes_say(client, tokens, scopes, method, path, status):
+async def test_a_token_opens_what_its_scopes_say_and_nothing_else_is_done(
+    client, tokens, inference, scopes, method, path, status
+):
     headers = {"Authorization": f"Bearer {tokens.issue('ann', scopes)}"}
     body = BODY if path == ACTION else None
     answer = await client.request(method, path, json=body, headers=headers)
@@ -174,13 +176,7 @@ async def test_a_token_opens_what_its_scopes_say(client, tokens, scopes, method,
         assert set(body) == {"status", "message", "timestamp"}
         challenge = f'Bearer error="insufficient_scope", scope="{missing}"'
         assert answer.headers["www-authenticate"] == challenge
-
-
-async def test_what_a_token_does_not_allow_is_not_done(client, tokens, inference):
-    headers = {"Authorization": f"Bearer {tokens.issue('ann', ['read'])}"}
-    await client.post(ACTION, json=BODY, headers=headers)
-    await client.post("/traffic/reset", headers=headers)
-    assert (inference.steps, inference.resets) == ([], [])
+        assert (inference.steps, inference.resets) == ([], [])
 
 
 async def test_the_token_is_looked_at_before_the_body(client):
@@ -332,10 +328,6 @@ class TestDemo:
         refused = await client.get(ACTION, headers=bearer | {"Idempotency-Key": "a b"})
         assert refused.status_code == 400
 
-    async def test_a_defect_tells_nothing_of_the_inside(self, client, bearer, inference):
-        inference.error = KeyError("secret detail")
-        assert_error(await client.get(ACTION, headers=bearer), 500, "Internal server error")
-
 
 class TestReset:
     async def test_the_run_is_reset(self, client, bearer, inference):
@@ -355,9 +347,11 @@ class TestReset:
         (_, one, _), (_, other, _) = inference.resets
         assert one != other
 
-    async def test_an_invalid_key_is_refused(self, client, bearer, inference):
-        answer = await client.post("/traffic/reset", headers=bearer | {"Idempotency-Key": "a b"})
-        assert_error(answer, 400, "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    @pytest.mark.parametrize("name", ["X-Simulation-Run", "Idempotency-Key"])
+    async def test_an_invalid_name_is_refused(self, client, bearer, inference, name):
+        answer = await client.post("/traffic/reset", headers=bearer | {name: "a b"})
+        assert answer.status_code == 400
+        assert "is 1 to 64 characters" in answer.json()["message"]
         assert not inference.resets
 
     @pytest.mark.parametrize("body", [b"", b" ", b"{ }", b"null"])
@@ -375,12 +369,6 @@ class TestReset:
         answer = await client.post(f"/traffic/reset{query}", headers=bearer, content=body)
         says = "A reset takes no query and no body. Name the run in the header X-Simulation-Run"
         assert_error(answer, 400, says)
-        assert not inference.resets
-
-    async def test_an_invalid_run_is_refused(self, client, bearer, inference):
-        headers = bearer | {"X-Simulation-Run": "a b"}
-        answer = await client.post("/traffic/reset", headers=headers)
-        assert_error(answer, 400, "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -")
         assert not inference.resets
 
     async def test_without_inference(self, client, bearer, inference):
@@ -408,28 +396,12 @@ class TestHealth:
         assert body == {"status": "degraded", "inferenceService": "down"}
 
 
-class TestOneErrorForm:
-    @pytest.mark.parametrize(
-        ("method", "path", "allow"),
-        [
-            ("DELETE", ACTION, "GET, POST"),
-            ("GET", "/auth/login", "POST"),
-            ("PUT", "/traffic/reset", "POST"),
-        ],
-    )
-    async def test_wrong_method(self, client, method, path, allow):
-        answer = await client.request(method, path)
-        assert_error(answer, 405, "Method Not Allowed")
-        assert answer.headers["allow"] == allow
-
-    @pytest.mark.parametrize("path", ["/auth/login", ACTION, "/traffic/health", "/nowhere"])
-    async def test_overload(self, service, bearer, path, monkeypatch):
-        monkeypatch.setattr(api, "MAX_AT_WORK", 0)
-        transport = httpx.ASGITransport(create_app(service))
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            answer = await client.post(path, json=BODY, headers=bearer)
-        assert_error(answer, 503, "Too many requests are waiting")
-        assert answer.headers["retry-after"] == "1"
+@pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
+async def test_every_route_counts_at_the_limit_of_load(service, path, monkeypatch):
+    monkeypatch.setattr(shedding, "MAX_AT_WORK", 0)
+    transport = httpx.ASGITransport(create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        assert_error(await client.post(path), 503, "Too many requests are waiting")
 
 
 async def test_the_document_lists_no_error_that_never_comes(client):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from deployments.http.shedding import MIN_LIMIT, PERIOD_S, TARGET_S, AdaptiveLimit
 
 
@@ -77,15 +75,6 @@ def test_one_long_wait_halves_it_at_most():
     limit.note(60.0, 999, 1.0 + PERIOD_S / 2)
     limit.note(0.0, 0, 1.0 + PERIOD_S)
     assert limit.now == 999 / 2
-
-
-def test_what_has_no_limit_gets_one_by_its_delay_alone():
-    limit = AdaptiveLimit(math.inf)
-    process = Process(limit, takes_s=2e-4)
-    process.turns(clients=100, seconds=1)
-    assert limit.now == math.inf
-    process.turns(clients=1800, seconds=5)
-    assert limit.now < 700
 
 
 def test_it_never_exceeds_what_was_asked_for():
