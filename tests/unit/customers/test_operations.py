@@ -163,13 +163,11 @@ class TestCreate:
 
 
 class TestFetch:
-    async def test_unknown_mobile_number(self, service):
-        message = MOBILE_UNKNOWN[service.name].format(MOBILE)
-        assert_error(service, await service.fetch(), 404, message)
-
-    async def test_empty_mobile_number(self, service):
-        message = MOBILE_UNKNOWN[service.name].format("")
-        assert_error(service, await service.fetch(""), 404, message)
+    @pytest.mark.parametrize("mobile", [MOBILE, ""])
+    @pytest.mark.parametrize("operation", [Service.fetch, Service.delete])
+    async def test_of_an_unknown_or_empty_mobile_number(self, service, operation, mobile):
+        message = MOBILE_UNKNOWN[service.name].format(mobile)
+        assert_error(service, await operation(service, mobile), 404, message)
 
     async def test_further_parameters_and_a_body_are_ignored(self, service):
         record = await service.created()
@@ -231,14 +229,6 @@ class TestDelete:
         answer = await service.delete()
         assert (answer.status_code, answer.json()) == (200, PROCESSED)
         assert (await service.fetch()).status_code == 404
-
-    async def test_unknown_mobile_number(self, service):
-        message = MOBILE_UNKNOWN[service.name].format(MOBILE)
-        assert_error(service, await service.delete(), 404, message)
-
-    async def test_empty_mobile_number(self, service):
-        message = MOBILE_UNKNOWN[service.name].format("")
-        assert_error(service, await service.delete(""), 404, message)
 
     async def test_leaves_other_records_alone(self, service):
         await service.created(MOBILE)

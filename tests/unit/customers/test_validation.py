@@ -10,7 +10,6 @@ from tests.unit.customers.requests import (
     ARABIC_DIGIT,
     FULL_WIDTH_DIGIT,
     MISSING,
-    MOBILE,
     changed,
     new_customer,
 )
@@ -195,20 +194,6 @@ class TestSeveralFaults:
             "outstandingAmount": OUTSTANDING,
         }
 
-    async def test_an_empty_object_breaks_every_rule_of_a_card(self, cards):
-        assert (await cards.update({})).json() == {
-            "mobileNumber": EMPTY_MOBILE,
-            "cardNumber": "Card Number cannot be null or empty",
-            "cardType": "Card Type cannot be null or empty",
-            "totalLimit": LIMIT,
-            "amountUsed": USED,
-            "availableAmount": AVAILABLE,
-        }
-
     async def test_a_wrong_type_outweighs_broken_rules(self, loans):
         body = {"mobileNumber": "12", "totalLoan": "100000"}
         assert (await loans.update(body)).json()["detail"] == "Failed to read request"
-
-
-async def test_an_unregistered_mobile_number_of_ten_digits_is_no_fault(accounts):
-    assert (await accounts.fetch(MOBILE)).status_code == 404

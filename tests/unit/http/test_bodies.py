@@ -61,14 +61,6 @@ async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch
     assert answer.json() == {"detail": "The request body did not arrive in time"}
 
 
-async def test_a_body_that_does_not_end_is_refused_while_it_arrives():
-    async def endless():
-        while True:
-            yield b"x" * 30
-
-    assert (await client_of(app_with()).post(PATH, content=endless())).status_code == 413
-
-
 async def test_the_end_of_a_body_may_come_byte_by_byte():
     async with serving(app_with()) as server:
         reader, writer = await server.connect()

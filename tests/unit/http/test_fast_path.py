@@ -86,14 +86,6 @@ class TestBodies:
             assert (await answer_of(reader))[2] == b"hello"
             writer.close()
 
-    async def test_a_chunked_body_is_read_whole(self):
-        async with serving(app_with()) as server:
-            reader, writer = await server.connect()
-            chunks = b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
-            writer.write(STEP + b"transfer-encoding: chunked\r\n\r\n" + chunks)
-            assert (await answer_of(reader))[2] == b"hello"
-            writer.close()
-
 
 class TestOtherProtocols:
     @pytest.mark.parametrize("protocol", [b"websocket", b"h2c", b"else"])

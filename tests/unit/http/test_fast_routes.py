@@ -103,11 +103,6 @@ class TestWrongMethods:
         answer = await client_of(app, "/api").request(method, f"/api{PATH}")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, PUT")
 
-    async def test_a_path_of_fastapi_names_its_own(self):
-        answer = await client_of(app_with()).post("/status")
-        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
-        assert answer.json() == {"detail": "Method Not Allowed"}
-
 
 class TestErrors:
     @pytest.mark.parametrize(

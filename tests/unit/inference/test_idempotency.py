@@ -66,46 +66,17 @@ class TestOutcomes:
         assert (await post(client, {KEY_HEADER: key} if key else {})).status_code == 200
         assert fake.ids == ids_of([key]).tolist()
 
-    async def test_each_item_has_its_own_key_or_none(self, client, fake):
-        await post_items(client, *({"request_id": key} for key in VALID), {}, {"request_id": None})
-        assert fake.ids == ids_of([*VALID, None, None]).tolist()
-
-    async def test_the_header_gives_a_key_to_each_item_that_has_none(self, client, fake):
-        items = {"items": [BODY, BODY | {"request_id": "own"}, BODY]}
-        response = await client.post("/predict_actions", json=items, headers=KEY)
-        assert response.status_code == 200
-        assert fake.ids == ids_of(["k.0", "own", "k.2"]).tolist()
-
     @pytest.mark.parametrize("key", INVALID)
-    async def test_an_invalid_key_of_several_steps_is_400_without_a_step(self, client, fake, key):
-        headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
-        response = await client.post("/predict_actions", json={"items": [BODY]}, headers=headers)
-        assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
-        assert fake.ids == []
-
-    @pytest.mark.parametrize("key", INVALID)
-    async def test_an_invalid_key_of_a_request_is_400_without_a_step(self, client, fake, key):
-        headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
-        response = await client.post("/predict_action", json=BODY, headers=headers)
-        assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
-        assert fake.ids == []
-
-    @pytest.mark.parametrize("own", [True, False])
-    async def test_more_keys_for_one_junction_than_it_remembers_are_refused(
-        self, client, fake, own
+    @pytest.mark.parametrize(
+        ("path", "body"), [("/predict_action", BODY), ("/predict_actions", {"items": [BODY]})]
+    )
+    async def test_an_invalid_key_of_a_request_is_400_without_a_step(
+        self, client, fake, path, body, key
     ):
-        items = [BODY | ({"request_id": f"own-{n}"} if own else {}) for n in range(70)]
-        items.append(BODY | {"junction_id": BIG})
-        response = await client.post(
-            "/predict_actions", json={"items": items}, headers=None if own else KEY
-        )
-        failed = [each.get("error", {}).get("status") for each in response.json()["items"]]
-        assert failed == [None] * 64 + [422] * 6 + [None]
-        assert len(fake.ids) == 65
-
-    async def test_steps_without_keys_may_be_as_many_as_a_request_has(self, client, fake):
-        response = await client.post("/predict_actions", json={"items": [BODY] * 200})
-        assert all("error" not in each for each in response.json()["items"])
+        headers = [(KEY_HEADER.encode(), key.encode("latin-1"))]
+        response = await client.post(path, json=body, headers=headers)
+        assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
+        assert fake.ids == []
 
     @pytest.mark.parametrize("key", INVALID)
     async def test_an_invalid_key_of_an_item_is_400_of_that_item_alone(self, client, fake, key):
@@ -114,12 +85,6 @@ class TestOutcomes:
             {"junction_id": SMALL, "action": 1, "confidence": 0.5},
         ]
         assert fake.ids == ids_of(["good"]).tolist()
-
-    async def test_a_key_of_an_item_that_is_not_text_is_422_of_that_item_alone(self, client):
-        refused, answered = await post_items(client, {"request_id": 5}, {})
-        assert refused["error"]["status"] == 422
-        assert refused["error"]["detail"].startswith("request_id: ")
-        assert "error" not in answered
 
     @pytest.mark.parametrize(
         ("outcome", "status", "body", "code", "retry_after"),

@@ -109,12 +109,6 @@ async def test_a_junction_has_at_most_as_many_keys_as_its_state_keeps(reader):
     assert set(reader.read([*with_keys, *others], "run", "key").refused) == {RECEIPTS}
 
 
-async def test_all_items_may_be_wrong(reader):
-    read = reader.read([1, 2], "run", "key")
-    assert set(read.refused) == {0, 1}
-    assert not len(read.steps.keys)
-
-
 @pytest.mark.parametrize("n_items", [1, RECEIPTS, RECEIPTS + 1])
 async def test_the_key_of_a_request_may_have_the_full_length(reader, n_items):
     key = "k" * 64
@@ -132,13 +126,4 @@ def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):
     assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
     cache.keys_of(("c", "c"), (BIG, SMALL))  # in place of the one that was not used last
     assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
-    assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second
-
-
-def test_the_keys_of_a_large_call_replace_those_of_several_small_ones(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_KEPT_ROWS", 5)
-    cache = KeyCache()
-    cache.keys_of(("a", "a"), (BIG, SMALL))
-    second = cache.keys_of(("b", "b"), (BIG, SMALL))
-    cache.keys_of(("c",) * 4, (BIG, SMALL) * 2)
     assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second

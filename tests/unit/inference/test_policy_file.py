@@ -53,17 +53,6 @@ async def test_a_swap_changes_the_decisions_and_keeps_the_states(service, client
     assert response.json()["confidence"] == pytest.approx(confidence, abs=2e-4)
 
 
-async def test_a_bad_swap_leaves_the_present_policy_in_service(service, client, tmp_path):
-    before = service.policies.primary.slot.model
-    await service.policies.reconfigure({"agent_path": str(tmp_path / "missing.th")})
-    assert service.policies.primary.slot.model is before
-    health = (await client.get("/health")).json()
-    assert health["status"] == "healthy"
-    assert "no such file" in health["detail"]
-    response = await client.post("/predict_action", json={"junction_id": SMALL, "obs_data": []})
-    assert response.status_code == 200
-
-
 async def test_requests_during_a_swap_finish_with_one_policy_or_the_other(service, other_file):
     steps = [service.predict("run", SMALL, [0.5]) for _ in range(10)]
     await service.policies.reconfigure({"agent_path": other_file})

@@ -206,6 +206,7 @@ BAD_FORKS = {
     "to itself": ("one", {"run_id": "one"}, 400),
     "a name of a wrong form": ("one", {"run_id": "a b"}, 400),
     "no name": ("one", {}, 422),
+    "an unknown member": ("one", {"run_id": "two", "steps": 5}, 422),
     "of no run": ("three", {"run_id": "two"}, 404),
 }
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pytest
 
 from deployments.batcher import MAX_BATCH
-from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.inference_calls import batcher
 from deployments.gateway.inference_calls.batcher import (
     MAX_CALLS,
@@ -58,15 +57,6 @@ async def held_back(calls: Calls, shared: CallBatcher) -> list[asyncio.Task[Deci
             await asyncio.sleep(0)
     assert len(calls.made) == MAX_CALLS
     return tasks
-
-
-async def test_steps_that_arrive_together_share_a_call_and_keep_their_answers():
-    calls = Calls()
-    shared = CallBatcher(calls)
-    assert await asyncio.gather(*(shared.act(step(n)) for n in range(4))) == [
-        *map(Decided, range(4))
-    ]
-    assert calls.made == [[step(n) for n in range(4)]]
 
 
 async def test_many_steps_of_one_junction_are_divided_into_calls_that_it_can_remember():
@@ -147,26 +137,3 @@ async def test_a_run_whose_call_hangs_holds_up_no_other():
     assert not any(task.done() for task in slow)
     shared.close()
     await asyncio.wait(slow)
-
-
-async def test_a_caller_that_has_gone_disturbs_no_other():
-    shared = CallBatcher(Calls())
-    gone = asyncio.create_task(shared.act(step(1)))
-    stays = asyncio.create_task(shared.act(step(2)))
-    await asyncio.sleep(0)
-    gone.cancel()
-    assert await stays == Decided(2)
-
-
-async def test_what_a_call_raises_is_the_outcome_of_all_its_steps():
-    calls = Calls()
-    calls.error = InferenceUnavailableError("too_slow")
-    batcher = CallBatcher(calls)
-    outcomes = await asyncio.gather(*map(batcher.act, [step(0)] * 3), return_exceptions=True)
-    assert [getattr(each, "cause", None) for each in outcomes] == ["too_slow"] * 3
-
-
-async def test_an_answer_with_too_few_outcomes_is_unusable():
-    shared = CallBatcher(Calls(Decided(1)))
-    outcomes = await asyncio.gather(*map(shared.act, [step(0)] * 2), return_exceptions=True)
-    assert [getattr(each, "cause", None) for each in outcomes] == ["unusable"] * 2

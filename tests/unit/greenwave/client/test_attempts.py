@@ -70,28 +70,24 @@ def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(
     assert Play([failed, answer(body="done")]).perform(step(Effect.NOT_IDEMPOTENT)) == "done"
 
 
-def test_without_any_answer_the_outcome_is_unknown_and_the_key_is_told() -> None:
-    play = Play([LOST] * 4)
-    with pytest.raises(UnknownOutcomeError, match="dropped") as raised:
-        play.perform(step())
-    assert (raised.value.key, raised.value.attempts) == ("key-1", 4)
-
-
-def test_one_lost_answer_leaves_the_outcome_unknown_whatever_comes_after_it() -> None:
-    with pytest.raises(UnknownOutcomeError, match="refused"):
-        Play([LOST, REFUSED, REFUSED, REFUSED]).perform(step())
-
-
-def test_what_never_arrived_is_unavailable_and_was_not_done() -> None:
-    with pytest.raises(UnavailableError, match="refused") as raised:
-        Play([REFUSED] * 4).perform(step())
-    assert not isinstance(raised.value, UnknownOutcomeError)
-
-
-def test_a_question_without_an_answer_leaves_nothing_open() -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "effect", "is_unknown"),
+    [
+        ([LOST] * 4, Effect.IDEMPOTENT, True),
+        ([LOST, *[REFUSED] * 3], Effect.IDEMPOTENT, True),
+        ([REFUSED] * 4, Effect.IDEMPOTENT, False),
+        ([LOST] * 4, Effect.NONE, False),
+    ],
+    ids=["no answer", "one lost answer", "no connection", "a question"],
+)
+def test_without_a_result_the_outcome_is_unknown_where_something_may_have_been_done(
+    outcomes: list[Came], effect: Effect, is_unknown: bool
+) -> None:
     with pytest.raises(UnavailableError) as raised:
-        Play([LOST] * 4).perform(step(Effect.NONE))
-    assert not isinstance(raised.value, UnknownOutcomeError)
+        Play(outcomes).perform(step(effect))
+    error = raised.value
+    assert (isinstance(error, UnknownOutcomeError), error.attempts) == (is_unknown, 4)
+    assert getattr(error, "key", None) == ("key-1" if is_unknown else None)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +170,3 @@ def test_a_call_ends_in_its_time_however_long_its_attempts_take() -> None:
         play.perform(step())
     assert [send.timeout_s for send in play.sent] == pytest.approx([3, 2.975, 0.925], abs=0.01)
     assert all(send.connect_s <= 1 for send in play.sent)
-
-
-def test_one_attempt_is_one_attempt() -> None:
-    play = Play([REFUSED], retries=Retries(attempts=1))
-    with pytest.raises(UnavailableError):
-        play.perform(step())

@@ -20,7 +20,6 @@ from greenwave.client import (
     Retries,
     Timeouts,
     UnavailableError,
-    UnknownOutcomeError,
 )
 from greenwave.client.call import NoReply, Reply, Send
 from tests.unit.greenwave.client.play import LOST, Awaited, answer, granted
@@ -91,17 +90,6 @@ def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(
     assert {decision.key for decision in decisions} == set(gateway.steps)
     assert gateway.asked == {"/api/auth/login": 2, "/api/traffic/action": 8}
     assert gateway.closed
-
-
-def test_a_step_whose_answer_was_lost_can_be_asked_for_again_with_its_key() -> None:
-    gateway = FakeGateway(lost={1})
-    once = Retries(attempts=1)
-    with Client("http://gateway", "ann", "secret", retries=once, exchange=gateway) as client:
-        run = client.run()
-        with pytest.raises(UnknownOutcomeError) as raised:
-            run.act(JUNCTION, OBSERVATION)
-        assert run.act(JUNCTION, OBSERVATION, key=raised.value.key).action == 1
-    assert len(gateway.steps) == 1
 
 
 def test_threads_that_start_together_log_in_once() -> None:

@@ -86,14 +86,6 @@ def test_arrays_are_the_same_rows_as_lists(dtype: Any) -> None:
     assert all(encoded in body for body in bodies)
 
 
-def test_lost_answers_cost_no_step_and_make_none() -> None:
-    service = FakeInference(lost={1, 2, 4})
-    with client_of(service, retries=Retries(first_pause_s=0.001)) as client:
-        steps = [client.inference.infer([[1]], [SMALL]).step[0] for _ in range(3)]
-    assert steps == [1, 2, 3]
-    assert len(service.calls) == 6
-
-
 def test_a_call_of_unknown_outcome_is_had_with_its_key_and_its_rows_with_theirs() -> None:
     service = FakeInference(lost={1})
     with client_of(service, retries=Retries(attempts=1)) as client:

@@ -31,13 +31,10 @@ def test_what_is_no_address_is_refused(kind: type[Any], url: str) -> None:
 
 def test_the_edge_has_a_port_for_each_service() -> None:
     edge = Addresses.of_edge("junction.example", "https")
+    assert edge.inference == "http://junction.example:8000", "it is plain HTTP at every edge"
     assert edge.gateway == edge.accounts == "https://junction.example:8080"
     assert edge.density == edge.flow == "https://junction.example:8001"
     assert (edge.loans[-4:], edge.cards[-4:]) == ("8090", "9000")
-
-
-def test_the_inference_service_has_plain_http_at_every_edge() -> None:
-    assert Addresses.of_edge("h", "https").inference == "http://h:8000"
 
 
 def test_a_second_instance_is_found_by_its_port_base() -> None:

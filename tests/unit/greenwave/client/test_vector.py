@@ -136,16 +136,6 @@ def test_a_new_policy_begins_from_zeros_in_runs_that_exist(
     assert service.steps == {("n-0", SMALL): 1}
 
 
-def test_steps_that_fail_for_a_moment_are_repeated_and_the_others_are_not(
-    client: Client, service: FakeInference
-) -> None:
-    policy = VectorPolicy(client, 2, "f", SMALL)
-    policy.act([[1], [1]])
-    service.failing = {"f-1": [503, 503]}
-    assert policy.act([[2], [3]]) == [2, 3]
-    assert set(service.steps.values()) == {2}
-
-
 @pytest.mark.parametrize("lost", [False, True])
 def test_the_key_of_an_error_repeats_the_steps(
     client: Client, service: FakeInference, lost: bool
