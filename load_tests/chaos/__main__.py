@@ -28,9 +28,8 @@ from rich.table import Table
 
 from load_tests.chaos import service_experiments, service_faults, state_experiments, state_faults
 from load_tests.chaos.checker import Harm
-from load_tests.chaos.clients import LOADS
+from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Outcome
-from load_tests.chaos.requests import ANSWERED
 from load_tests.chaos.service_experiments import ServiceResult
 from load_tests.chaos.service_faults import ServiceFault
 from load_tests.chaos.state_experiments import StateResult
@@ -137,13 +136,6 @@ def run_states(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--modes", type=names_of(MODES), default=list(MODES), help=f"by comma: {', '.join(MODES)}"
     )
-    parser.add_argument(
-        "--load",
-        choices=LOADS,
-        default="mixed",
-        help="mixed: states that are stepped, left alone, reset; repeated: requests with"
-        " idempotency keys, a fifth of them repeated",
-    )
     parser.add_argument("--seconds", type=float, default=12.0, help="shortest load of each")
     options = parser.parse_args(arguments)
     results: list[StateResult] = []
@@ -152,9 +144,8 @@ def run_states(arguments: Sequence[str]) -> int:
             app = ApplicationUnderTest(system, mode, {"durability": mode}, redis)
             for name in options.faults:
                 console.print(f"{name}, {mode}: {faults[name].about} ...", end=" ")
-                load, seconds = LOADS[options.load], options.seconds
                 experiment = state_experiments.run_experiment(
-                    app, faults[name], mode, seconds, load
+                    app, faults[name], mode, options.seconds
                 )
                 results.append(asyncio.run(experiment))
                 _print_verdict("broken", results[-1].broken())

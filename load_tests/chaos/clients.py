@@ -1,4 +1,4 @@
-"""Clients that predict over HTTP and record what they see, and the loads that they make."""
+"""Clients that predict over HTTP and record what they see, and the load that they make."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Self
 
 import aiohttp
 
@@ -21,20 +22,36 @@ TIMEOUT_S = 6.0
 PAUSE_AFTER_FAILURE_S = 0.1
 PAUSE_S = 0.01  # between two requests of a client, which leaves a small machine some time
 RESET_PERIOD_S = 0.5
+REPEATED_PERIOD_S = 0.05
+PATIENCE_S = 60.0  # for the states to be reachable again
 CONNECTIONS = 8
+ANSWERED = "answered"
 OBSERVATION = (0.5, 0.25)
 
-Task = Coroutine[Any, Any, None]
+
+class Answer(NamedTuple):
+    """What came of a request.
+
+    Attributes:
+        what: ``ANSWERED``, or the kind of failure.
+        body: of the response, or the error of the connection.
+        headers: of a good answer.
+    """
+
+    outcome: Outcome
+    what: str
+    body: bytes = b""
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class Client:
-    """Some connections; everything that is sent over them is recorded in ``history``."""
+    """Connections, without a limit if their number is 0, and the history of what is sent over them."""
 
     def __init__(
         self,
         url: str,
         history: History,
-        connections: int = 1,
+        connections: int = 0,
         timeout_s: float = TIMEOUT_S,
         token: str = "",
     ) -> None:
@@ -56,6 +73,36 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
+    async def ask(
+        self,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        status: int = 200,
+    ) -> Answer:
+        """Send a POST request.
+
+        Args:
+            status: of a good answer.
+        """
+        try:
+            async with self._session.post(self._url + path, json=body, headers=headers) as response:
+                content = await response.read()
+        except aiohttp.ClientConnectorError as error:  # nothing was sent
+            return Answer(Outcome.REFUSED, "connection refused", repr(error).encode())
+        except aiohttp.ClientError as error:
+            return Answer(Outcome.UNKNOWN, "connection broken", repr(error).encode())
+        except TimeoutError:
+            return Answer(Outcome.UNKNOWN, f"no answer in {self._timeout_s:g} s")
+        if response.status == status:
+            return Answer(Outcome.ANSWERED, ANSWERED, content, response.headers)
+        # a 500 is a defect, or the proxy's answer for a connection that broke
+        is_json = response.content_type.endswith("json")
+        doubtful = response.headers.get(CODE_HEADER) == "outcome_unknown" or response.status == 500
+        outcome = Outcome.REFUSED if is_json and not doubtful else Outcome.UNKNOWN
+        what = f"{response.status}" if is_json else f"{response.status} {response.content_type}"
+        return Answer(outcome, what, content)
+
     async def predict(
         self, key: Key, request: str | None = None, observation: Sequence[float] = OBSERVATION
     ) -> Prediction:
@@ -65,22 +112,22 @@ class Client:
             request: an idempotency key.
         """
         sent = time.monotonic()
-        headers = {KEY_HEADER: request} if request else {}
         body = {"junction_id": key.junction, "obs_data": list(observation)}
-        answer = await self._post("/predict_action", key.run, body, headers)
-        prediction = json.loads(answer.body) if answer.outcome is Outcome.ANSWERED else {}
+        answer = await self.ask("/predict_action", body, _headers(key.run, request))
+        answered = answer.outcome is Outcome.ANSWERED
+        prediction = json.loads(answer.body) if answered else {}
         asked = Prediction(
             key,
             sent,
             time.monotonic(),
             answer.outcome,
-            answer.step,
+            int(answer.headers.get("X-Hidden-State-Step", 0)),
             request,
-            answer.body if request else b"",
+            answer.body if request and answered else b"",
             tuple(observation),
             prediction.get("action", 0),
             prediction.get("confidence", 0.0),
-            answer.error,
+            "" if answered else f"{answer.what}: {answer.body.decode(errors='replace')}",
         )
         self._history.predictions.append(asked)
         return asked
@@ -97,8 +144,7 @@ class Client:
     async def reset(self, run: str, request: str | None = None) -> bool:
         """Ask for a reset; return whether it is known to have happened."""
         sent = time.monotonic()
-        headers = {KEY_HEADER: request} if request else {}
-        outcome = (await self._post("/reset_hidden", run, None, headers)).outcome
+        outcome = (await self.ask("/reset_hidden", None, _headers(run, request))).outcome
         self._history.resets.append(Reset(run, sent, time.monotonic(), outcome, request))
         return outcome is Outcome.ANSWERED
 
@@ -106,63 +152,19 @@ class Client:
         while not await self.reset(run, request):
             await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
-    async def _post(self, path: str, run: str, body: object, headers: dict[str, str]) -> _Answer:
-        headers = {RUN_HEADER: run, **headers}
-        try:
-            async with self._session.post(self._url + path, json=body, headers=headers) as response:
-                content = await response.read()
-        except aiohttp.ClientConnectorError as error:
-            return _Answer(Outcome.REFUSED, error=repr(error))  # nothing was sent
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return _Answer(Outcome.UNKNOWN, error=repr(error))
-        outcome = _outcome(response)
-        if outcome is not Outcome.ANSWERED:
-            return _Answer(outcome, error=f"{response.status} {content.decode(errors='replace')}")
-        return _Answer(outcome, int(response.headers.get("X-Hidden-State-Step", 0)), content)
+
+def _headers(run: str, request: str | None) -> dict[str, str]:
+    return {RUN_HEADER: run} | ({KEY_HEADER: request} if request else {})
 
 
-class _Answer(NamedTuple):
-    outcome: Outcome
-    step: int = 0
-    body: bytes = b""
-    error: str = ""
+class Load:
+    """Hidden states of five kinds: stepped all the time, left alone, reset again and again, reset
+    once before the fault, and stepped by requests of which each is sent twice.
 
-
-def _outcome(response: aiohttp.ClientResponse) -> Outcome:
-    if response.status == 200:
-        return Outcome.ANSWERED
-    if response.headers.get(CODE_HEADER) == "outcome_unknown":
-        return Outcome.UNKNOWN
-    # a 500 is a defect, or the proxy's answer for a connection that broke
-    from_the_service = response.content_type == "application/json" and response.status != 500
-    return Outcome.REFUSED if from_the_service else Outcome.UNKNOWN
-
-
-class Connect(Protocol):
-    def __call__(self, connections: int = 1) -> Client: ...
-
-
-class Load(Protocol):
-    """Requests for some hidden states."""
-
-    @property
-    def busy(self) -> Sequence[str]:
-        """Runs that are stepped all the time."""
-
-    @property
-    def keys(self) -> Sequence[Key]:
-        """All states, for which one more step is requested at the end."""
-
-    async def prepare(self, client: Client) -> None:
-        """Make the requests that come before the fault."""
-
-    def tasks(self, connect: Connect, stop: asyncio.Event) -> Iterator[Task]:
-        """Return what runs until ``stop`` is set, and then finishes what it has begun."""
-
-
-class MixedLoad:
-    """Hidden states of four kinds: stepped all the time, left alone, reset again and again, reset
-    once before the fault."""
+    Attributes:
+        keys: all states, for which one more step is requested at the end.
+        busy: runs that are stepped all the time.
+    """
 
     def __init__(self, run: str) -> None:
         self._busy = _keys(f"{run}.busy", 5)
@@ -170,18 +172,39 @@ class MixedLoad:
         self._reset = _keys(f"{run}.reset", 2)
         self._still = _keys(f"{run}.still", 5)
         self._cleared = _keys(f"{run}.cleared", 2)
-        self.keys = [*self._busy, *self._contended, *self._reset, *self._still, *self._cleared]
-        self.busy = [keys[0].run for keys in (self._busy, self._contended, self._reset)]
+        self._repeated = _keys(f"{run}.repeated", 5)
+        stepped = [self._busy, self._contended, self._reset, self._repeated]
+        self.keys = [key for kind in (*stepped, self._still, self._cleared) for key in kind]
+        self.busy = [kind[0].run for kind in stepped]
 
     async def prepare(self, client: Client) -> None:
+        """Make the requests that come before the fault."""
         for key in (*self._still, *self._cleared) * 3:
             await client.predict_until_answered(key)
         await client.reset_until_done(self._cleared[0].run, "0")
 
-    def tasks(self, connect: Connect, stop: asyncio.Event) -> Iterator[Task]:
-        for number in range(CONNECTIONS):
-            yield self._predict(connect(), random.Random(number), stop)
-        yield self._keep_resetting(connect(), stop)
+    @contextlib.asynccontextmanager
+    async def running(
+        self, url: str, history: History, timeout_s: float = PATIENCE_S
+    ) -> AsyncIterator[None]:
+        """Make requests meanwhile.
+
+        Args:
+            timeout_s: time to finish in, after which what waits is cancelled.
+        """
+        stop = asyncio.Event()
+        async with Client(url, history) as client, asyncio.TaskGroup() as group:
+            tasks = [self._predict(client, random.Random(n), stop) for n in range(CONNECTIONS)]
+            tasks += [self._keep_resetting(client, stop)]
+            tasks += [self._keep_repeating(client, key, stop) for key in self._repeated]
+            running = [group.create_task(task) for task in tasks]
+            try:
+                yield
+            finally:
+                stop.set()
+                _, late = await asyncio.wait(running, timeout=timeout_s)
+                for task in late:
+                    task.cancel()
 
     async def _predict(self, client: Client, chance: random.Random, stop: asyncio.Event) -> None:
         # a third of all requests are for one key, so that they meet there
@@ -199,82 +222,17 @@ class MixedLoad:
             await asyncio.sleep(RESET_PERIOD_S)
             await client.reset(run, f"{n_resets}")  # which must not clear the steps since then
 
-
-class RepeatedLoad:
-    """Requests with idempotency keys, repeated until they are answered, and some of them once more,
-    at the same time or afterwards.
-
-    A state remembers its newest 64 keys. So each client has its own states, and few requests for
-    one of them in progress.
-    """
-
-    BURST = 4
-    REPEATED = 0.2
-
-    def __init__(self, run: str) -> None:
-        self._own = [_keys(f"{run}.{number}", 5) for number in range(CONNECTIONS)]
-        self.keys = [key for own in self._own for key in own]
-        self.busy = [own[0].run for own in self._own]
-
-    async def prepare(self, client: Client) -> None:
-        pass
-
-    def tasks(self, connect: Connect, stop: asyncio.Event) -> Iterator[Task]:
-        for number, own in enumerate(self._own):
-            client = connect(connections=2 * self.BURST)
-            yield self._keep_asking(client, own, random.Random(number), stop)
-
-    async def _keep_asking(
-        self, client: Client, own: Sequence[Key], chance: random.Random, stop: asyncio.Event
-    ) -> None:
+    async def _keep_repeating(self, client: Client, key: Key, stop: asyncio.Event) -> None:
         n_requests = 0
         while not stop.is_set():
-            key = chance.choice(own)
-            burst = [f"{n_requests + number}" for number in range(chance.randint(1, self.BURST))]
-            n_requests += len(burst)
-            await asyncio.gather(*(self._ask(client, key, name, chance) for name in burst))
-            await asyncio.sleep(PAUSE_S)
-
-    async def _ask(self, client: Client, key: Key, request: str, chance: random.Random) -> None:
-        at_once, afterwards = (chance.random() < self.REPEATED / 2 for _ in range(2))
-        attempts = (client.predict_until_answered(key, request) for _ in range(1 + at_once))
-        await asyncio.gather(*attempts)
-        if afterwards:
-            await client.predict_until_answered(key, request)
-
-
-LOADS: dict[str, type[MixedLoad | RepeatedLoad]] = {"mixed": MixedLoad, "repeated": RepeatedLoad}
-
-
-@contextlib.asynccontextmanager
-async def under_load(
-    load: Load, url: str, history: History, timeout_s: float
-) -> AsyncIterator[None]:
-    """Run the tasks of a load meanwhile.
-
-    Args:
-        timeout_s: time to finish in, after which tasks are cancelled.
-    """
-    stop = asyncio.Event()
-    clients: list[Client] = []
-
-    def connect(connections: int = 1) -> Client:
-        clients.append(Client(url, history, connections))
-        return clients[-1]
-
-    tasks = list(load.tasks(connect, stop))
-    async with contextlib.AsyncExitStack() as stack:
-        for client in clients:
-            await stack.enter_async_context(client)
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(task) for task in tasks]
-            try:
-                yield
-            finally:
-                stop.set()
-                _, late = await asyncio.wait(running, timeout=timeout_s)
-                for task in late:
-                    task.cancel()
+            n_requests += 1
+            once, again = (client.predict_until_answered(key, f"{n_requests}") for _ in range(2))
+            if n_requests % 2:
+                await asyncio.gather(once, again)
+            else:
+                await once
+                await again
+            await asyncio.sleep(REPEATED_PERIOD_S)
 
 
 def _keys(run: str, n: int) -> list[Key]:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import count, cycle, pairwise
-from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import aiohttp
+from functools import partial
+from itertools import count, cycle, pairwise, repeat
+from typing import NamedTuple
 
 from deployments.http.messages import RUN_HEADER
-from load_tests.chaos.history import History, Key, Outcome, Prediction
+from load_tests.chaos.clients import ANSWERED, Client
+from load_tests.chaos.history import History, Key
 from models.networks.shipped import JUNCTIONS
 
 TIMEOUT_S = 10.0
 PERIOD_S = 0.1
 FALLBACK = "fallback"
-ANSWERED = "answered"
 
 HOUR_S, MINUTE_S = 3600, 60
 
@@ -36,22 +35,8 @@ class Seen(NamedTuple):
     what: str
 
 
-class Request(NamedTuple):
-    """One request to send.
-
-    Attributes:
-        status: of a good answer.
-        note: called with the times, body and headers of a good answer; returns its kind.
-        miss: called with the times of any other outcome.
-    """
-
-    method: str
-    path: str
-    body: Any = None
-    headers: Mapping[str, str] | None = None
-    status: int = 200
-    note: Callable[[float, float, Any, Mapping[str, str]], str] = lambda *answer: ANSWERED
-    miss: Callable[[float, float], None] = lambda *times: None
+Request = Callable[[Client], Awaitable[str]]
+"""Sends one request, and returns its kind of outcome."""
 
 
 @dataclass
@@ -87,108 +72,68 @@ class Record:
 
 
 class Stream(NamedTuple):
-    """The requests to one service, and where their outcomes are recorded."""
+    """The requests to one service, with a token if it asks for one, and the record of both."""
 
     service: str
     url: str
     requests: Iterator[Request]
     record: Record
+    token: str = ""
 
 
 @asynccontextmanager
 async def sending(streams: Iterable[Stream]) -> AsyncIterator[None]:
     """Send a request of each stream every 100 ms meanwhile, whether or not others were answered."""
     stop = asyncio.Event()
-    async with (
-        aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(TIMEOUT_S)
-        ) as session,
-        asyncio.TaskGroup() as group,
-    ):
-        for stream in streams:
-            group.create_task(_send_periodically(session, stream, stop))
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        for each in streams:
+            client = Client(each.url, each.record.history, timeout_s=TIMEOUT_S, token=each.token)
+            await stack.enter_async_context(client)
+            group.create_task(_send_periodically(client, each, stop))
         try:
             yield
         finally:
             stop.set()
 
 
-async def _send_periodically(
-    session: aiohttp.ClientSession, stream: Stream, stop: asyncio.Event
-) -> None:
+async def _send_periodically(client: Client, stream: Stream, stop: asyncio.Event) -> None:
     async with asyncio.TaskGroup() as group:
         due = time.monotonic()
         while not stop.is_set():
-            group.create_task(_send(session, stream, next(stream.requests)))
+            group.create_task(_send(client, stream, next(stream.requests)))
             due += PERIOD_S
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-async def _send(session: aiohttp.ClientSession, stream: Stream, request: Request) -> None:
-    sent, good = time.monotonic(), False
-    try:
-        async with session.request(
-            request.method, stream.url + request.path, json=request.body, headers=request.headers
-        ) as response:
-            is_json = response.content_type.endswith("json")
-            body = await (response.json(content_type=None) if is_json else response.text())
-        good = response.status == request.status
-        if not good:
-            what = f"{response.status}" if is_json else f"{response.status} {response.content_type}"
-        else:
-            what = request.note(sent, time.monotonic(), body, response.headers)
-    except aiohttp.ClientConnectorError:
-        what = "connection refused"
-    except aiohttp.ClientError:
-        what = "connection broken"
-    except TimeoutError:
-        what = f"no answer in {TIMEOUT_S:.0f} s"
-    done = time.monotonic()
-    if not good:
-        request.miss(sent, done)
-    stream.record.seen.append(Seen(stream.service, sent, done, what))
+async def _send(client: Client, stream: Stream, request: Request) -> None:
+    sent = time.monotonic()
+    what = await request(client)
+    stream.record.seen.append(Seen(stream.service, sent, time.monotonic(), what))
 
 
-def predictions(
-    run: str, record: Record, access: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[Request]:
-    """Ask for steps, and record them for the checker.
+def predictions(run: str) -> Iterator[Request]:
+    """Ask for steps, which the client records for the checker."""
 
-    Args:
-        access: the header with the token of the inference service, if it asks for one.
-    """
-    headers = {RUN_HEADER: run, **access}
-    for junction in cycle(JUNCTIONS):
-        key = Key(run, junction)
-
-        def note(
-            sent: float, done: float, body: Any, headers: Mapping[str, str], key: Key = key
-        ) -> str:
-            step = int(headers.get("X-Hidden-State-Step", 0))
-            record.history.predictions.append(Prediction(key, sent, done, Outcome.ANSWERED, step))
-            return ANSWERED
-
-        def miss(sent: float, done: float, key: Key = key) -> None:
-            record.history.predictions.append(Prediction(key, sent, done, Outcome.UNKNOWN))
-
-        body = {"junction_id": junction, "obs_data": [0.5, 0.25]}
-        yield Request("POST", "/predict_action", body, headers, note=note, miss=miss)
-
-
-def decisions(run: str, token: str) -> Iterator[Request]:
-    headers = {"Authorization": f"Bearer {token}", "X-Simulation-Run": run}
-
-    def note(sent: float, done: float, body: Any, headers: Mapping[str, str]) -> str:
-        return ANSWERED if body["status"] == "success" else FALLBACK
+    async def predict(client: Client, key: Key) -> str:
+        return (await client.predict(key)).error.partition(":")[0] or ANSWERED
 
     for junction in cycle(JUNCTIONS):
+        yield partial(predict, key=Key(run, junction))
+
+
+def decisions(run: str) -> Iterator[Request]:
+    async def decide(client: Client, junction: str) -> str:
         body = {"junctionId": junction, "observations": [1.0]}
-        yield Request("POST", "/api/traffic/action", body, headers, note=note)
+        answer = await client.ask("/api/traffic/action", body, {RUN_HEADER: run})
+        fell_back = answer.what == ANSWERED and json.loads(answer.body)["status"] != "success"
+        return FALLBACK if fell_back else answer.what
+
+    for junction in cycle(JUNCTIONS):
+        yield partial(decide, junction=junction)
 
 
 def density_forecasts() -> Iterator[Request]:
-    while True:
-        yield Request("POST", "/predict", {"data": [[4.0, 8.0, 15.0, 16.0, 23.0]] * 3})
+    return repeat(_asking("/predict", {"data": [[4.0, 8.0, 15.0, 16.0, 23.0]] * 3}))
 
 
 def flow_forecasts() -> Iterator[Request]:
@@ -196,15 +141,24 @@ def flow_forecasts() -> Iterator[Request]:
     sample = {"vehicle_count": 12, "avg_speed": 30.0, "occupancy": 0.05}
     history = [{"timestamp": start + MINUTE_S * minute, **sample} for minute in range(60)]
     for junction in cycle(JUNCTIONS):
-        yield Request("POST", "/forecast", {"junction_id": junction, "historical_data": history})
+        yield _asking("/forecast", {"junction_id": junction, "historical_data": history})
+
+
+def _asking(path: str, body: object) -> Request:
+    async def ask(client: Client) -> str:
+        return (await client.ask(path, body)).what
+
+    return ask
 
 
 def new_records(kind: str, first: int, record: Record) -> Iterator[Request]:
     """Create loans or cards under new numbers, and record those that are acknowledged."""
-    for number in map(str, count(first)):
 
-        def note(*answer: Any, number: str = number) -> str:
-            record.created.append((kind, f"/api/{kind}?mobileNumber={number}"))
-            return ANSWERED
+    async def create(client: Client, path: str) -> str:
+        answer = await client.ask(path, status=201)
+        if answer.what == ANSWERED:
+            record.created.append((kind, path))
+        return answer.what
 
-        yield Request("POST", f"/api/{kind}?mobileNumber={number}", status=201, note=note)
+    for number in count(first):
+        yield partial(create, path=f"/api/{kind}?mobileNumber={number}")

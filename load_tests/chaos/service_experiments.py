@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import httpx
 
 from load_tests.chaos.checker import Harm, check
+from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.requests import (
-    ANSWERED,
     FALLBACK,
     TIMEOUT_S,
     Record,
@@ -140,9 +140,9 @@ def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
 
 def _streams(sut: SystemUnderTest, token: str, record: Record) -> Iterator[Stream]:
     run, urls = uuid.uuid4().hex[:12], sut.edge.urls()
-    steps = predictions(run, record, sut.inference_access())
-    yield Stream("inference", sut.instance.base_url, steps, record)
-    yield Stream("gateway", urls["gateway"], decisions(f"{run}.gateway", token), record)
+    access = sut.env.get("INFERENCE_TOKEN", "")
+    yield Stream("inference", sut.instance.base_url, predictions(run), record, access)
+    yield Stream("gateway", urls["gateway"], decisions(f"{run}.gateway"), record, token)
     yield Stream("density", urls["density"], density_forecasts(), record)
     yield Stream("flow", urls["density"], flow_forecasts(), record)
     for kind in ("loans", "cards"):

@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpx
 
 from load_tests.chaos.checker import Harm, Verdict, check
-from load_tests.chaos.clients import Client, Load, MixedLoad, under_load
+from load_tests.chaos.clients import PATIENCE_S, Client, Load
 from load_tests.chaos.history import History, Key, Outcome
 from load_tests.chaos.state_faults import ApplicationUnderTest, StateFault
 from load_tests.harness.system_under_test import FaultInjectionError
 from serve_app.errors import DeployError, InstanceError
 
-PATIENCE_S = 60.0  # for the states to be reachable again
 DURABLE_S = 5.0  # that `durable` may add: a response waits for the store, and for who copies to it
 
 _ERRORS = (TimeoutError, FaultInjectionError, DeployError, InstanceError, httpx.HTTPError)
@@ -61,23 +60,16 @@ class StateResult:
 
 
 async def run_experiment(
-    app: ApplicationUnderTest,
-    fault: StateFault,
-    mode: str,
-    seconds: float,
-    load_of: Callable[[str], Load] = MixedLoad,
+    app: ApplicationUnderTest, fault: StateFault, mode: str, seconds: float
 ) -> StateResult:
     """Deploy, load for ``seconds``, inject the fault after a third of it, and step every state.
 
     The load continues until the fault is over.
 
-    Args:
-        load_of: makes the load from a prefix for its runs.
-
     Returns:
         The result, also when the system could not be prepared or did not recover.
     """
-    load = load_of(f"{fault.name}.{uuid.uuid4().hex[:8]}")
+    load = Load(f"{fault.name}.{uuid.uuid4().hex[:8]}")
     history = History()
     silent, failure = 0, None
     try:
@@ -85,7 +77,7 @@ async def run_experiment(
         async with Client(app.url, history) as client:
             async with asyncio.timeout(PATIENCE_S):
                 await load.prepare(client)
-            async with under_load(load, app.url, history, PATIENCE_S):
+            async with load.running(app.url, history):
                 failure = await _inject(fault, app, seconds)
             silent = await _step_all(client, load.keys)
     except _ERRORS as error:

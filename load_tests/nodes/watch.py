@@ -14,9 +14,9 @@ import httpx
 
 from deployments.stateful.shards import shard_of
 from load_tests.chaos.checker import Harm, Verdict, check
+from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Key
 from load_tests.chaos.requests import (
-    ANSWERED,
     TIMEOUT_S,
     Record,
     Request,
@@ -148,7 +148,7 @@ def runs_of_shards(prefix: str, n: int = 1) -> list[str]:
 def _requests(service: str, runs: Sequence[str], record: Record) -> list[Iterator[Request]]:
     if service == "loans":
         return [new_records(service, next(_NUMBERS), record)]
-    return [predictions(run, record) for run in runs]
+    return [predictions(run) for run in runs]
 
 
 def _name(service: str, node: Node) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ import httpx
 import pytest
 import yaml
 
+from load_tests.chaos.clients import ANSWERED, Client
 from load_tests.chaos.requests import (
     Record,
+    Request,
     decisions,
     density_forecasts,
     flow_forecasts,
@@ -73,24 +76,24 @@ class Watched:
         """Ask each service for everything."""
         urls, front, record = self.edge.urls(), self.system.url, Record()
         sources = [
-            *((urls["inference"], predictions(f"run-{n}", record)) for n in range(4)),
-            (urls["gateway"], decisions("town", self.token)),
+            *((urls["inference"], predictions(f"run-{n}")) for n in range(4)),
+            (urls["gateway"], decisions("town")),
             (front + "/density", density_forecasts()),
             (front + "/flow", flow_forecasts()),
             *((front, new_records(kind, next(_NUMBERS), record)) for kind in ("loans", "cards")),
         ]
+        for url, requests in sources:
+            asyncio.run(self._ask(url, islice(requests, rounds), record))
         with httpx.Client(timeout=10) as client:
-            for _ in range(rounds):
-                for url, requests in sources:
-                    each = next(requests)
-                    answer = client.request(
-                        each.method, url + each.path, json=each.body, headers=each.headers
-                    )
-                    assert answer.status_code == each.status, answer.text
             for _, path in record.created:
                 client.get(f"{front}{path}").raise_for_status()
             client.get(front + "/api/accounts", params={"mobileNumber": "1234567890"})
             client.get(front + "/health").raise_for_status()
+
+    async def _ask(self, url: str, requests: Iterable[Request], record: Record) -> None:
+        token = self.token if url == self.edge.urls()["gateway"] else ""
+        async with Client(url, record.history, token=token) as client:
+            assert {await each(client) for each in requests} == {ANSWERED}
 
 
 _NUMBERS = count(4_354_000_000, 10_000)

@@ -4,13 +4,15 @@ import math
 from collections import Counter
 from typing import Any
 
-import aiohttp
 import pytest
 
-from load_tests.chaos import history
-from load_tests.chaos.requests import ANSWERED, FALLBACK, Record, Seen, Stream, _send, predictions
+from load_tests.chaos.clients import ANSWERED
+from load_tests.chaos.requests import FALLBACK, Record, Seen, Stream, predictions, sending
 from load_tests.chaos.service_experiments import ServiceResult
 from load_tests.chaos.service_faults import FAULTS
+from tests.support.waiting import until_async
+
+CLOSED = "http://127.0.0.1:1"
 
 
 def result(fault: str, **changed: Any) -> ServiceResult:
@@ -98,12 +100,9 @@ def test_an_answer_to_a_request_from_before_a_fault_is_not_the_first_after_it() 
     assert record.first_answer("gateway", since=2) == math.inf
 
 
-async def test_a_step_that_was_not_answered_may_have_been_made() -> None:
+async def test_what_a_stream_sends_is_counted_and_its_steps_are_in_the_history() -> None:
     record = Record()
-    async with aiohttp.ClientSession() as session:
-        closed = "http://127.0.0.1:1"
-        stream = Stream("inference", closed, predictions("run", record), record)
-        await _send(session, stream, next(stream.requests))
-    (asked,) = record.history.predictions
-    assert asked.outcome is history.Outcome.UNKNOWN
-    assert record.counts("inference") == {"connection refused": 1}
+    async with sending([Stream("inference", CLOSED, predictions("run"), record)]):
+        await until_async(lambda: record.seen)
+    assert set(record.counts("inference")) == {"connection refused"}
+    assert len(record.history.predictions) == len(record.seen)
