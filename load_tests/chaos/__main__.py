@@ -36,7 +36,7 @@ from load_tests.chaos.state_experiments import StateResult
 from load_tests.chaos.state_faults import MODES, ApplicationUnderTest, StateFault
 from load_tests.harness.command_line import names_of
 from load_tests.harness.redis_server import RedisServer
-from load_tests.harness.system import System, running_system
+from load_tests.harness.system import QUICK, System, running_system
 from load_tests.harness.system_under_test import system_under_test
 from serve_app.cli.foreground import exit_on_sigterm
 
@@ -190,10 +190,7 @@ def _system() -> Iterator[tuple[System, RedisServer]]:
     with tempfile.TemporaryDirectory(prefix="gwc-", dir="/tmp") as folder:
         redis = RedisServer(Path(folder)).start()
         try:
-            with running_system(
-                STORE_URL=redis.url,
-                RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S="2",  # not thirty
-            ) as system:
+            with running_system(env={"STORE_URL": redis.url, **QUICK}) as system:
                 yield system, redis
         finally:
             redis.stop()

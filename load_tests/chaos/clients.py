@@ -45,7 +45,11 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """Connections, without a limit if their number is 0, and the history of what is sent over them."""
+    """Connections, and the history of what is sent over them.
+
+    Args:
+        connections: how many at most; 0 is no limit.
+    """
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ def _deploy_in_turn(
 
 
 def _restart_ray(app: ApplicationUnderTest) -> None:
-    app.system.kill_everything()
+    kill(app.system.instance.processes())
     app.system.instance.stop()
     app.system.instance.start()
     app.system.deploy()

@@ -32,6 +32,11 @@ def started_by(leader: int) -> list[psutil.Process]:
     return sorted(set(found), key=lambda process: process.pid != leader)
 
 
+def titled(processes: Iterable[psutil.Process], text: str) -> list[psutil.Process]:
+    """Return the processes with a text in their title or command line."""
+    return [each for each in processes if text in " ".join([*read_command(each), ""])]
+
+
 def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
     """Return the CPU time of processes since they started."""
     return sum(map(_cpu_seconds_of, processes))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
+from load_tests.harness.processes import titled
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.waiting import wait_until
@@ -24,10 +24,13 @@ from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
 from serve_app.processes.supervision.managed_edge import ManagedEdge
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 
 EDGE_TIMEOUT_S = 10.0
 FRONT_S = 10.0
+QUICK = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"}
+"""Replicas drain for two seconds, not thirty."""
 _BASES = range(27000, 30000, 500)
 
 
@@ -59,23 +62,62 @@ def application(
 
 
 @dataclass
-class System:
-    """An instance and the applications deployed on it.
+class FoundSystem:
+    """The processes and logs of an instance.
 
     Attributes:
-        config: what surrounds the applications.
-        edge: in front of Serve, if the system has one.
+        edge: in front of Serve, if there is one.
     """
 
     instance: Instance
-    applications: dict[str, dict[str, Any]] = field(default_factory=dict)
-    config: Config = field(default_factory=shipped_config)
     edge: Edge | None = None
 
     @property
     def url(self) -> str:
         """The URL of inference applications at the edge, or of all at Serve's front without one."""
         return self.instance.base_url if self.edge else self.instance.front_url
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Return the processes with a text in their title or command line, oldest first."""
+        found = filter(self.instance.owns, titled(psutil.process_iter(), title))
+        return sorted(found, key=lambda process: process.create_time())
+
+    def replicas(self, application: str) -> list[psutil.Process]:
+        return self.processes(f"ray::ServeReplica:{application}:")
+
+    def state_actors(self, application: str = "") -> list[psutil.Process]:
+        """Return the state actors of an application, by default of all."""
+        found = self.processes("ray::StateActor")
+        if not application:
+            return found
+        name = f"hidden_states:{application}/"
+        actors = list_of(self.instance.dashboard, "actors")
+        own = {actor["pid"] for actor in actors if (actor["name"] or "").startswith(name)}
+        return [process for process in found if process.pid in own]
+
+    def serve_logs(self, name: str = "") -> str:
+        """Return the logs of Serve whose file names begin with ``name``."""
+        folder = self.instance.ray_dir / "session_latest" / "logs" / "serve"
+        return "".join(path.read_text() for path in sorted(folder.glob(f"{name}*.log")))
+
+
+def list_of(dashboard: RayDashboard, what: str) -> list[dict[str, Any]]:
+    """Return what Ray's dashboard lists: actors or nodes."""
+    answer = dashboard.get(f"/api/v0/{what}?limit=1000&detail=1", timeout_s=20.0)
+    listed: list[dict[str, Any]] = answer.json()["data"]["result"]["result"]
+    return listed
+
+
+@dataclass
+class System(FoundSystem):
+    """A system without a supervisor, and the applications deployed on it.
+
+    Attributes:
+        config: what surrounds the applications.
+    """
+
+    applications: dict[str, dict[str, Any]] = field(default_factory=dict)
+    config: Config = field(default_factory=shipped_config)
 
     def deploy(self, *applications: dict[str, Any], timeout_s: float = 180) -> float:
         """Add or change applications, and return after how many seconds all run."""
@@ -100,63 +142,21 @@ class System:
             del self.applications[name]
         self.deploy()
 
-    def processes(self, title: str) -> list[psutil.Process]:
-        """Return this system's Ray processes whose title starts with ``title``, oldest first."""
-        found = [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if "".join((process.info["cmdline"] or [])[:1]).startswith(title)
-            and self.instance.owns(process)
-        ]
-        return sorted(found, key=lambda process: process.create_time())
-
-    def replicas(self, name: str) -> list[psutil.Process]:
-        return self.processes(f"ray::ServeReplica:{name}:")
-
-    def serve_logs(self, name: str = "") -> str:
-        """Return the logs of Serve whose file names begin with ``name``."""
-        folder = self.instance.ray_dir / "session_latest" / "logs" / "serve"
-        return "".join(path.read_text() for path in sorted(folder.glob(f"{name}*.log")))
-
-    def state_actors(self, application: str = "") -> list[psutil.Process]:
-        """Return the state actors of an application, by default of all."""
-        found = self.processes("ray::StateActor")
-        if not application:
-            return found
-        answer = self.instance.dashboard.get("/api/v0/actors?limit=1000&detail=1", timeout_s=20.0)
-        actors = answer.json()["data"]["result"]["result"]
-        name = f"hidden_states:{application}/"
-        own = {actor["pid"] for actor in actors if (actor["name"] or "").startswith(name)}
-        return [process for process in found if process.pid in own]
-
-    def kill(self, process: psutil.Process) -> None:
-        process.send_signal(signal.SIGKILL)
-
-    def kill_everything(self) -> None:
-        for process in self.instance.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):  # Ray's own follow each other
-                self.kill(process)
-
-
-def make_instance(folder: Path, temp_dir: Path, **env: str) -> Instance:
-    """Return an instance whose replicas drain for two seconds instead of thirty."""
-    env = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"} | env
-    return Instance(folder, Ports.from_base(free_port_base()), temp_dir=temp_dir, env=env)
-
-
-def start_edge(edge: Edge) -> None:
-    """Start an edge and keep its replicas as its supervisor does, until it ends."""
-    edge.start()
-    managed = ManagedEdge(edge)
-    managed.start_or_adopt()
-    threading.Thread(target=managed.wait, name="edge", daemon=True).start()
-    replicas = edge.serve_front().replicas()
-    wanted = sum(len(replicas.get(route, ())) for route in APPLICATIONS.values())
-    wait_until(
-        lambda: len(edge.replica_servers().present()) >= wanted,
-        EDGE_TIMEOUT_S,
-        f"the edge has {wanted} replicas",
-    )
+    def start_edge(self) -> Edge:
+        """Put an edge in front, and keep its replicas as its supervisor does, until it ends."""
+        edge = Edge(self.instance, EdgePorts.from_base(self.instance.ports.http))
+        edge.start()
+        managed = ManagedEdge(edge)
+        managed.start_or_adopt()
+        threading.Thread(target=managed.wait, name="edge", daemon=True).start()
+        replicas = edge.serve_front().replicas()
+        wanted = sum(len(replicas.get(route, ())) for route in APPLICATIONS.values())
+        wait_until(
+            lambda: len(edge.replica_servers().present()) >= wanted,
+            EDGE_TIMEOUT_S,
+            f"the edge has {wanted} replicas",
+        )
+        return edge
 
 
 @contextlib.contextmanager
@@ -164,21 +164,21 @@ def running_system(
     *applications: dict[str, Any],
     port_base: int | None = None,
     config: Config | None = None,
-    edge: bool = False,
-    **env: str,
+    edge: bool | None = False,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[System]:
     """Start a system with these applications, and stop it.
 
     Args:
         config: what surrounds the applications; by default, serve_config.yaml.
-        edge: put an edge in front of Serve, on the ports from ``port_base`` on.
+        edge: put an edge in front of Serve, on the ports from ``port_base`` on; None only keeps
+            these ports for one.
         env: environment variables of Ray.
     """
     temp_dir = Path(tempfile.mkdtemp(prefix="gwb-", dir="/tmp"))
-    base = port_base or free_port_base()
-    ports = Ports.from_base(base)
-    ports = ports if edge else ports.without_edge()
-    env = {"PYTHONPATH": str(ROOT)} | env
+    ports = Ports.from_base(port_base or free_port_base())
+    ports = ports.without_edge() if edge is False else ports
+    env = {"PYTHONPATH": str(ROOT), **(env or {})}
     instance = Instance(temp_dir / "data", ports, temp_dir=temp_dir, env=env)
     with states_folder():
         try:
@@ -187,8 +187,7 @@ def running_system(
             if applications:
                 system.deploy(*applications)
             if edge:
-                system.edge = Edge(instance, EdgePorts.from_base(base))
-                start_edge(system.edge)
+                system.edge = system.start_edge()
             yield system
         finally:
             instance.stop()

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import yaml
 
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config, shipped_config
 from load_tests.harness.states_folder import states_folder
-from load_tests.harness.system import System, free_port_base
+from load_tests.harness.system import FoundSystem, free_port_base
 from load_tests.harness.waiting import wait_until
 from serve_app.errors import PACKAGES
 from serve_app.identity.first_user import FILE_NAME
@@ -38,21 +37,19 @@ class FaultInjectionError(RuntimeError):
     """A fault could not be injected, or did not have the effect that it must have."""
 
 
-@dataclass(frozen=True)
-class SystemUnderTest:
+@dataclass(kw_only=True)
+class SystemUnderTest(FoundSystem):
     """A serve config with its own ports, folders, Redis and copy of the code.
 
     It is started, changed and stopped by the commands that users have.
 
     Attributes:
-        system: finds its processes; nothing is deployed through it.
         code: the folder of the copy.
         env: environment variables of every command.
         served: the configs that were deployed, the current one last.
         said: what the commands wrote.
     """
 
-    system: System
     edge: Edge
     redis: RedisServer
     port_base: int
@@ -60,10 +57,6 @@ class SystemUnderTest:
     env: dict[str, str]
     served: list[Config] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-
-    @property
-    def instance(self) -> Instance:
-        return self.system.instance
 
     def run(self, *command: str, given: str = "") -> str:
         """Run one of greenwave's commands on this system, and return what it wrote.
@@ -116,15 +109,6 @@ class SystemUnderTest:
         """Add a line to a file of the code."""
         with (self.code / file).open("a") as code:
             code.write(f"\n{line}\n")
-
-    def processes(self, title: str) -> list[psutil.Process]:
-        """Return the processes whose title is this one or whose command line contains it."""
-        if title.startswith("ray::"):
-            return self.system.processes(title)
-        return [p for p in self.instance.processes() if title in " ".join(_command_line(p))]
-
-    def replicas(self, application: str) -> list[psutil.Process]:
-        return self.system.replicas(application)
 
     def is_whole(self) -> bool:
         """Return whether all of the release runs, and no replica starts or ends."""
@@ -210,7 +194,7 @@ def system_under_test(
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base))
     edge = Edge(instance, EdgePorts.from_base(base))
-    sut = SystemUnderTest(System(instance), edge, redis, base, code, env)
+    sut = SystemUnderTest(instance, edge=edge, redis=redis, port_base=base, code=code, env=env)
     with states_folder():
         try:
             for name in (*PACKAGES, "configs"):
@@ -226,9 +210,3 @@ def system_under_test(
             redis.stop()
             shutil.rmtree(folder, ignore_errors=True)
             instance.remove_runtime_files()
-
-
-def _command_line(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.Error):
-        return process.cmdline()
-    return []

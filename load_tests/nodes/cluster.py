@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 import yaml
 
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config
+from load_tests.harness.system import QUICK, list_of
 from load_tests.harness.waiting import wait_until
 from load_tests.nodes.network import Network
 from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
@@ -89,7 +89,7 @@ class Cluster:
     def _numbers(self) -> dict[str, int]:
         """Return the number of each living node by its id."""
         numbers = {node.address: node.number for node in self.nodes.values()}
-        nodes = [each for each in self._list("nodes") if each["state"] == "ALIVE"]
+        nodes = [each for each in list_of(self.dashboard, "nodes") if each["state"] == "ALIVE"]
         known = [each for each in nodes if each["node_ip"] in numbers]
         return {each["node_id"]: numbers[each["node_ip"]] for each in known}
 
@@ -104,7 +104,7 @@ class Cluster:
         application and ``SHARDS``."""
         numbers = self._numbers()
         places: dict[str, list[int]] = {}
-        for actor in self._list("actors"):
+        for actor in list_of(self.dashboard, "actors"):
             kind, _, rest = actor["class_name"].partition(":")
             if actor["state"] != "ALIVE" or kind not in ("ServeReplica", "StateActor"):
                 continue
@@ -124,12 +124,6 @@ class Cluster:
         wanted = {*self.deployed, *(name for name in places if name.endswith(SHARDS))}
         spread = all(numbers == set(places.get(name, ())) for name in wanted)
         return spread and self.is_serving(*nodes)
-
-    def _list(self, what: str) -> list[dict[str, Any]]:
-        path = f"/api/v0/{what}?limit=1000&detail=1"
-        answer = self.dashboard.get(path, timeout_s=20.0)
-        listed: list[dict[str, Any]] = answer.json()["data"]["result"]["result"]
-        return listed
 
     def is_serving(self, *nodes: Node) -> bool:
         """Return whether the fronts of these nodes route to every application."""
@@ -182,8 +176,7 @@ def _environment(folder: Path, redis: RedisServer) -> dict[str, str]:
         "JWT_AUTH_PASSWORD": "a password for tests",
         # A head requires a token as soon as its user has one, and other nodes do not send it.
         "RAY_AUTH_MODE": "disabled",
-        # Two seconds of draining instead of thirty.
-        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
+        **QUICK,
         # No idle workers: the machine carries several nodes.
         "RAY_prestart_worker_first_driver": "0",
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from load_tests.harness.processes import titled
 from load_tests.nodes.network import Network
 from serve_app.ray_dashboard import RayDashboard
 
@@ -120,11 +120,7 @@ class Node:
 
     def find(self, title: str) -> list[psutil.Process]:
         """Return the node's processes whose command line contains a text, oldest first."""
-        found = []
-        for process in self.network.processes(self.number):
-            with contextlib.suppress(psutil.Error):
-                if title in " ".join(process.cmdline()) + " ":
-                    found.append(process)
+        found = titled(self.network.processes(self.number), title)
         return sorted(found, key=lambda process: process.pid)
 
     def replicas(self, application: str) -> list[psutil.Process]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import shutil
-import tempfile
 import uuid
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -17,10 +15,10 @@ import torch
 
 from lab.train.policy_network import RecurrentPolicy
 from load_tests.harness.states_folder import states_folder
-from load_tests.harness.system import System, application, make_instance, start_edge
+from load_tests.harness.system import QUICK, System, application, running_system
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge
 from tests.support.browser import browser as browser
 from tests.support.browser import chromium as chromium
 
@@ -59,31 +57,24 @@ def own_states_folder() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def system(tmp_path_factory: pytest.TempPathFactory, policy_file: Path) -> Iterator[System]:
-    temp_dir = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))
-    folder = tmp_path_factory.mktemp("data")
-    instance = make_instance(folder, temp_dir, MAPPO_AGENT_PATH=str(policy_file))
-    running = System(instance)
-    try:
-        instance.start()
-        running.deploy(application("inference", "/"))
+def system(policy_file: Path) -> Iterator[System]:
+    env = {"MAPPO_AGENT_PATH": str(policy_file), **QUICK}
+    with running_system(application("inference", "/"), edge=None, env=env) as running:
         yield running
-    finally:
-        instance.stop()
-        shutil.rmtree(temp_dir, ignore_errors=True)
 
 
 @contextmanager
 def behind_edge(system: System, *applications: dict[str, Any]) -> Iterator[Edge]:
     """Add these applications to the system, and an edge in front of it, for a while."""
     before = dict(system.applications)
-    edge = Edge(system.instance, EdgePorts.from_base(system.instance.ports.http))
+    edge = None
     try:
         system.deploy(*applications)
-        start_edge(edge)
+        edge = system.start_edge()
         yield edge
     finally:
-        edge.stop()
+        if edge:
+            edge.stop()
         system.applications = before
         system.deploy()
 

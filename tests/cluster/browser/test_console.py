@@ -117,7 +117,7 @@ def test_a_killed_replica_is_seen_to_go_and_its_successor_to_run(live, edge):
 
     live.wait(lambda: app() == "up")
     system = System(edge.instance)
-    system.kill(system.replicas("density")[0])
+    system.replicas("density")[0].kill()
     live.wait(lambda: app() == "down")
     live.wait(lambda: "runs" in live.find("#replicas li[data-app=density]").text)
     live.wait(lambda: app() == "up")

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,9 +29,8 @@ from load_tests.chaos.requests import (
 )
 from load_tests.harness.free_ports import free_port
 from load_tests.harness.shipped import ROOT, shipped_application
-from load_tests.harness.system import System, application, free_port_base
-from serve_app.processes.edge import Edge, EdgePorts
-from serve_app.processes.instance import Instance
+from load_tests.harness.system import QUICK, System, application, running_system
+from serve_app.processes.edge import Edge
 from serve_app.processes.ports import Ports
 from tests.cluster.gateway.conftest import USER, gateway
 from tests.support.waiting import until
@@ -74,7 +72,7 @@ class Watched:
 
     def load(self, rounds: int) -> None:
         """Ask each service for everything."""
-        urls, front, record = self.edge.urls(), self.system.url, Record()
+        urls, front, record = self.edge.urls(), self.system.instance.front_url, Record()
         sources = [
             *((urls["inference"], predictions(f"run-{n}")) for n in range(4)),
             (urls["gateway"], decisions("town")),
@@ -100,28 +98,21 @@ _NUMBERS = count(4_354_000_000, 10_000)
 
 
 @pytest.fixture(scope="package")
-def watched() -> Iterator[Watched]:
-    base = free_port_base()
-    folder = Path(tempfile.mkdtemp(prefix="gww-", dir="/tmp"))
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     # Ray tells more often, and forgets a gauge that is not told again for twice as long.
     env = {
         "RAY_metrics_report_interval_ms": f"{1000 * TOLD_S:.0f}",
-        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
+        **QUICK,
     }
-    instance = Instance(folder / f"ports-{base}", Ports.from_base(base), env=env)
-    system, edge = System(instance), Edge(instance, EdgePorts.from_base(base))
-    try:
-        instance.start()
-        others = [shipped_application(name) for name in ("density", "flow", *RECORDS)]
-        inference = application("inference", "/", replicas=2, diagnose_detectors=True)
-        system.deploy(inference, gateway("gateway", "/api"), *others)
-        edge.start()
-        with prometheus(folder, instance.ports) as url:
-            yield Watched(system, edge, url)
-    finally:
-        instance.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-        instance.remove_runtime_files()
+    inference = application("inference", "/", replicas=2, diagnose_detectors=True)
+    others = [shipped_application(name) for name in ("density", "flow", *RECORDS)]
+    applications = (inference, gateway("gateway", "/api"), *others)
+    with (
+        running_system(*applications, edge=True, env=env) as system,
+        prometheus(tmp_path_factory.mktemp("prometheus"), system.instance.ports) as url,
+    ):
+        assert system.edge
+        yield Watched(system, system.edge, url)
 
 
 @contextlib.contextmanager

@@ -92,6 +92,6 @@ async def test_states_of_another_shape_survive_the_kill_of_a_replica_and_of_the_
     clients = Clients(lstm, f"run-{uuid.uuid4().hex[:8]}")
     await clients.step(10)
     for title in (f"ray::ServeReplica:{NAME}:", "ray::StateActor"):
-        system.kill(system.processes(title)[-1])  # the newest is this application's
+        system.processes(title)[-1].kill()  # the newest is this application's
         await clients.step(10)
     clients.assert_follows_model()

@@ -16,6 +16,7 @@ import pytest
 from greenwave.client import Addresses
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import Config, shipped_application, shipped_config
+from load_tests.harness.system import QUICK
 from load_tests.harness.system_under_test import SystemUnderTest, system_under_test
 from tests.support.trace_collector import Collector, collecting
 
@@ -86,7 +87,7 @@ def sut(
         "MAPPO_AGENT_PATH": str(policy_file),
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_TRACES_SAMPLER_ARG": "0",
-        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
+        **QUICK,
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", known["RAY_AUTH_TOKEN"])

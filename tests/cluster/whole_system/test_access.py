@@ -183,7 +183,7 @@ def test_a_request_has_one_json_line_in_the_log_with_what_it_is_about(
     inference.post("/predict_action", json=STEP, headers=headers).raise_for_status()
 
     def lines() -> list[str]:
-        logs = sut.system.serve_logs("replica_inference_Inference").splitlines()
+        logs = sut.serve_logs("replica_inference_Inference").splitlines()
         return [line for line in logs if run_id in line]
 
     until(lines)

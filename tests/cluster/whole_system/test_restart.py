@@ -36,7 +36,7 @@ async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
         await writers.have_acknowledged(WRITES)
         for service in ("", "/durable"):
             assert [step(sut, service) for _ in range(3)] == [1, 2, 3]
-        before = sut.system.processes("ray::ServeReplica")
+        before = sut.processes("ray::ServeReplica")
         sut.redis.kill()
         kill([*sut.instance.processes(Role.RAY), *sut.processes("edge.cfg")])
     sut.redis.start()

@@ -22,7 +22,7 @@ def test_the_same_version_again_and_a_second_up_replace_nothing_but_a_dead_guard
     sut: SystemUnderTest,
 ) -> None:
     def serving() -> list[psutil.Process | None]:
-        return [*sut.system.processes("ray::ServeReplica"), sut.instance.head(), sut.edge.master()]
+        return [*sut.processes("ray::ServeReplica"), sut.instance.head(), sut.edge.master()]
 
     before = serving()
     sut.deploy(sut.served[-1])
