@@ -20,7 +20,7 @@ import httpx
 
 from greenwave.client import GreenwaveError
 from load_tests.bench.harness import Benchmark, BenchmarkError, console
-from load_tests.bench.report import Results, describe_machine, results_table, thresholds_table
+from load_tests.bench.report import Results, describe_machine, results_table
 from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
@@ -83,8 +83,7 @@ def run(benchmark: Benchmark, arguments: list[str]) -> int:
         console.print(failure, style="red", markup=False)
     if results.subjects:
         tables = [results_table(results, columns) for columns in benchmark.tables]
-        parts = [*tables, thresholds_table(results, benchmark.thresholds), benchmark.notes(results)]
-        text = "\n\n".join(filter(None, parts))
+        text = "\n\n".join(filter(None, [*tables, benchmark.notes(results)]))
         console.print(text, markup=False)
         options.folder.mkdir(parents=True, exist_ok=True)
         rounds = (

@@ -21,7 +21,7 @@ import httpx
 import psutil
 from rich.console import Console
 
-from load_tests.bench.report import Columns, Results, Threshold
+from load_tests.bench.report import Columns, Results
 from load_tests.harness.processes import (
     REST,
     busy_seconds,
@@ -63,7 +63,6 @@ class Benchmark:
     parts: Sequence[str]
     measure: Callable[[argparse.Namespace, Results], None]
     tables: Sequence[Columns]
-    thresholds: Sequence[Threshold] = ()
     notes: Callable[[Results], str] = lambda _: ""
     rounds: int = 5
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

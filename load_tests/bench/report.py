@@ -1,4 +1,4 @@
-"""The figures of a benchmark: medians, ratios to what they must reach, tables in Markdown, JSON."""
+"""The figures of a benchmark: medians, tables in Markdown, JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import ge, le
 from typing import Any
 
 import psutil
 
 from load_tests.harness.shipped import ROOT
 
-COMPARISONS = {">=": ge, "<=": le}
-LABELS = {"per_s": "predictions/s", "p50_ms": "p50", "p99_ms": "p99", "cpu_ms": "CPU time"}
 MISSING = "-"
 
 Figures = Mapping[str, float]
@@ -56,33 +53,6 @@ class Results:
             {"subject": subject, "load": load, "rounds": [dict(each) for each in rounds]}
             for (subject, load), rounds in self._rounds.items()
         ]
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """The ratio to a peer's figure that a figure must reach in the same run.
-
-    Attributes:
-        peer_load: of the peer's figure, if it is another one.
-    """
-
-    subject: str
-    figure: str
-    load: str
-    comparison: str
-    ratio: float
-    peer: str
-    peer_load: str | None = None
-
-    def measured(self, results: Results) -> float | None:
-        """Return the ratio of the medians, or None if one of them was not measured."""
-        own = results.median(self.subject, self.figure, self.load)
-        load = self.load if self.peer_load is None else self.peer_load
-        peer = results.median(self.peer, self.figure, load)
-        return own / peer if own is not None and peer else None
-
-    def is_met_by(self, ratio: float) -> bool:
-        return bool(COMPARISONS[self.comparison](ratio, self.ratio))
 
 
 @dataclass(frozen=True)
@@ -162,22 +132,3 @@ def results_table(results: Results, columns: Columns) -> str:
     cells = [list(column.cells(results, subjects)) for column in columns]
     rows = ([subject, *each] for subject, *each in zip(subjects, *cells, strict=True))
     return markdown_table(["medians", *(column.heading for column in columns)], rows)
-
-
-def thresholds_table(results: Results, thresholds: Iterable[Threshold]) -> str:
-    """Lay out each threshold whose figures were measured, and whether it is met."""
-    rows = []
-    for each in thresholds:
-        ratio = each.measured(results)
-        if ratio is None:
-            continue
-        peer = each.peer if each.peer_load is None else each.peer_load
-        rows.append(
-            [
-                f"{each.subject}, {LABELS.get(each.figure, each.figure)} at {each.load}",
-                f"{each.comparison} {each.ratio:g} × {peer}",
-                f"{ratio:.2f} ×",
-                "met" if each.is_met_by(ratio) else "missed",
-            ]
-        )
-    return markdown_table(["figure", "target", "measured", ""], rows) if rows else ""

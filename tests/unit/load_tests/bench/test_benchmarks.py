@@ -15,16 +15,12 @@ from load_tests.bench.peers import Environment
 from load_tests.bench.report import Column, Results
 from models.networks.network import network_of
 
-BENCHMARKS = {name: benchmark_of(name) for name in MODULES}
 
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_threshold_compares_subjects_of_one_table(name: str) -> None:
-    benchmark = BENCHMARKS[name]
-    columns = {(each.figure, each.load) for table in benchmark.tables for each in table}
-    for each in benchmark.thresholds:
-        assert (each.figure, each.load) in columns
-        assert (each.figure, each.peer_load or each.load) in columns
+@pytest.mark.parametrize("name", MODULES)
+def test_every_name_is_a_benchmark_with_tables(name: str) -> None:
+    benchmark = benchmark_of(name)
+    assert benchmark.name == name
+    assert all(map(list, benchmark.tables))
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:

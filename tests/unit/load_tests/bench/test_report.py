@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from load_tests.bench.report import Column, Results, Threshold, results_table, thresholds_table
+from load_tests.bench.report import Column, Results, results_table
 
 
 @pytest.fixture
@@ -37,21 +37,6 @@ def test_each_subject_with_a_figure_has_a_row_with_its_medians(results: Results)
 def test_a_cell_shows_its_ratio_to_the_first_row_of_its_group(results: Results) -> None:
     table = cells(results_table(results, [Column("rate", "per_s", "few", versus_first=True)]))
     assert [row[1] for row in table[2:]] == ["500", "250 (0.50 ×)", "60", "90 (1.50 ×)"]
-
-
-def test_thresholds_are_met_or_missed_or_left_out(results: Results) -> None:
-    thresholds = [
-        Threshold("ours", "per_s", "few", ">=", 1.5, "peer"),
-        Threshold("ours", "p50_ms", "few", "<=", 0.4, "peer"),
-        Threshold("ours", "per_s", "many", ">=", 4, "ours", "few"),
-        Threshold("ours", "per_s", "many", ">=", 1, "nobody"),
-    ]
-    assert cells(thresholds_table(results, thresholds))[2:] == [
-        ["ours, predictions/s at few", ">= 1.5 × peer", "2.00 ×", "met"],
-        ["ours, p50 at few", "<= 0.4 × peer", "0.50 ×", "missed"],
-        ["ours, predictions/s at many", ">= 4 × few", "2.40 ×", "missed"],
-    ]
-    assert thresholds_table(results, thresholds[3:]) == ""
 
 
 def test_one_bad_round_does_not_move_the_median_and_every_round_is_in_the_json() -> None:
