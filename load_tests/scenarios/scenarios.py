@@ -33,38 +33,13 @@ class Scenario:
 
 
 SCENARIOS = {
-    "controllers": Scenario(
-        ["City"],
-        users=200,  # 200 decisions a second
-        minutes=3,
-        profile=RUSH_HOUR,
-    ),
-    "forecasts": Scenario(
-        ["Planner"],
-        users=50,
-        minutes=2,
-    ),
-    "public": Scenario(
-        ["City", "Planner", "Clerk", "Newcomer"],
-        users=100,
-        minutes=3,
-        profile=RUSH_HOUR,
-    ),
-    "records": Scenario(
-        ["Clerk"],
-        users=30,
-        minutes=2,
-    ),
-    "simulators": Scenario(
-        ["Simulator"],
-        users=16,
-        minutes=2,
-    ),
-    "soak": Scenario(
-        ["City", "Planner", "Clerk", "Newcomer", "UnhurriedSimulator"],
-        users=60,
-        minutes=30,
-    ),
+    # 200 decisions a second
+    "controllers": Scenario(["City"], users=200, minutes=3, profile=RUSH_HOUR),
+    "forecasts": Scenario(["Planner"], users=50, minutes=2),
+    "public": Scenario(["City", "Planner", "Clerk", "Newcomer"], 100, 3, RUSH_HOUR),
+    "records": Scenario(["Clerk"], users=30, minutes=2),
+    "simulators": Scenario(["Simulator"], users=16, minutes=2),
+    "soak": Scenario(["City", "Planner", "Clerk", "Newcomer", "UnhurriedSimulator"], 60, 30),
 }
 DEFAULT = "public"
 

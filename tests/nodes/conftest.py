@@ -9,12 +9,12 @@ import pytest
 
 from load_tests.harness.shipped import Config
 from load_tests.harness.waiting import wait_until
-from load_tests.nodes.cluster import Cluster, cluster_config, open_cluster
-from load_tests.nodes.network import why_not
 from tests.cluster.conftest import own_states_folder as own_states_folder
 from tests.cluster.conftest import policy_file as policy_file
 from tests.cluster.conftest import run_id as run_id
 from tests.cluster.conftest import system as system
+from tests.nodes.cluster import Cluster, cluster_config, open_cluster
+from tests.nodes.network import why_not
 
 SPREAD_S = 60.0
 

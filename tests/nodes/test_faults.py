@@ -12,9 +12,9 @@ import pytest
 from deployments.stateful.shards import LEASE_S
 from load_tests.chaos.checker import Harm
 from load_tests.harness.waiting import wait_until
-from load_tests.nodes.cluster import Cluster
-from load_tests.nodes.node import Node
-from load_tests.nodes.watch import PATHS, Watch, watched
+from tests.nodes.cluster import Cluster
+from tests.nodes.node import Node
+from tests.nodes.watch import PATHS, Watch, watched
 
 AWAY_S = 2 * 10.0  # one small machine carries all nodes, and starts what was on the lost one
 SLACK_S = 0.25  # for two busy cores

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from load_tests.chaos.history import History
-from load_tests.nodes.cluster import Cluster
-from load_tests.nodes.watch import PATHS, runs_of_shards
 from models.policy.form import SHIPPED_POLICY
 from tests.cluster.load import Load, assert_is_serial
+from tests.nodes.cluster import Cluster
+from tests.nodes.watch import PATHS, runs_of_shards
 
 RUNS = 4  # of each shard: on which machine a run is stepped is decided by a hash of its name
 

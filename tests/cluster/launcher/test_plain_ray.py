@@ -22,10 +22,10 @@ import pytest
 import yaml
 
 from load_tests.harness.shipped import ROOT, shipped_config
-from load_tests.nodes.network import why_not
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from serve_app.processes.ports import Ports
+from tests.nodes.network import why_not
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(600)

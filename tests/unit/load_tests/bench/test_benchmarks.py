@@ -11,7 +11,6 @@ from load_tests.bench import overload
 from load_tests.bench.__main__ import MODULES, benchmark_of, main, run
 from load_tests.bench.growth import generate_network
 from load_tests.bench.harness import Benchmark, BenchmarkError
-from load_tests.bench.peers import Environment
 from load_tests.bench.report import Column, Results
 from models.networks.network import network_of
 
@@ -97,40 +96,3 @@ def test_an_overload_refuses_properly_or_fails() -> None:
             overload.judge([ACCEPTED, ACCEPTED, line])
     with pytest.raises(BenchmarkError, match="No request was accepted, 1 were"):
         overload.judge([REFUSED])
-
-
-class Commands:
-    """Stands for subprocess.run: records the commands, and fails those with a certain word."""
-
-    def __init__(self, failing: str = "") -> None:
-        self.commands: list[list[str]] = []
-        self._failing = failing
-
-    def __call__(self, command: list[str], **_: object) -> argparse.Namespace:
-        self.commands.append(command)
-        Path(self.commands[0][-1]).mkdir(exist_ok=True)
-        failed = bool(self._failing) and self._failing in command
-        return argparse.Namespace(
-            returncode=int(failed), stdout="", stderr="WARNING: retrying\nERROR: No distribution\n"
-        )
-
-
-def test_a_peers_environment_is_made_once_and_again_for_other_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("six==1.16.0\n")
-    environment = Environment(requirements, tmp_path / "env")
-    commands = Commands()
-    monkeypatch.setattr("load_tests.bench.peers.subprocess.run", commands)
-    environment.make()
-    environment.make()
-    venv, pip = commands.commands
-    assert venv[-3:] == ["venv", "--clear", str(environment.folder)]
-    assert pip[0] == str(environment.python)
-    assert pip[-2:] == ["-r", str(requirements)]
-    requirements.write_text("six==1.17.0\n")
-    monkeypatch.setattr("load_tests.bench.peers.subprocess.run", Commands(failing="pip"))
-    for _ in range(2):
-        with pytest.raises(BenchmarkError, match=r"Cannot install requirements\.txt .*: ERROR: No"):
-            environment.make()

@@ -25,7 +25,7 @@ from load_tests.chaos.requests import (
     predictions,
     sending,
 )
-from load_tests.nodes.node import Node
+from tests.nodes.node import Node
 
 SETTLED_S = 2.0
 SHARDS = 2  # of each inference application

@@ -16,8 +16,8 @@ import httpx
 import psutil
 
 from load_tests.harness.processes import titled
-from load_tests.nodes.network import Network
 from serve_app.ray_dashboard import RayDashboard
+from tests.nodes.network import Network
 
 GCS_PORT = 6379
 DASHBOARD_PORT = 8265

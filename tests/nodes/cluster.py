@@ -17,12 +17,12 @@ from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import ROOT, Config
 from load_tests.harness.system import QUICK, list_of
 from load_tests.harness.waiting import wait_until
-from load_tests.nodes.network import Network
-from load_tests.nodes.node import DASHBOARD_PORT, START_S, Node
 from serve_app.processes.haproxy import front_environment
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 from serve_app.rollout.node_environment import variables
+from tests.nodes.network import Network
+from tests.nodes.node import DASHBOARD_PORT, START_S, Node
 
 CONFIG = ROOT / "configs" / "cluster.yaml"
 DEPLOY_S = 200.0

@@ -1,1 +1,0 @@
-"""Clusters of several nodes on one machine, each in its own network namespace."""
