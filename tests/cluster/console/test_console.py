@@ -79,7 +79,7 @@ def of(app: str) -> Callable[[dict[str, Any]], list[str]]:
 async def test_the_console_outlives_its_feed_and_its_replica(console, token, run_id):
     for title in (FEED, "ray::ServeReplica:console:"):
         await wait_for_a_decision(console, token, run_id)
-        console.kill(console.processes(title)[0])
+        console.processes(title)[0].kill()
     await wait_for_a_decision(console, token, run_id)
 
 

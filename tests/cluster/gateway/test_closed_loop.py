@@ -66,7 +66,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
 
     def kill() -> None:
         (replica,) = late.replicas("late")
-        late.kill(replica)
+        replica.kill()
         until(lambda: not replica.is_running())
 
     def wait_until_back() -> None:
