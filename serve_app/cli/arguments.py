@@ -46,6 +46,13 @@ def add_config(parser: argparse.ArgumentParser, default: Path | None = None) -> 
     parser.add_argument("config", nargs="?", type=Path, default=default, help=help)
 
 
+def add_system(command: argparse.ArgumentParser) -> None:
+    """Add what a command can concern: the instance of ``--port-base``, or another cluster."""
+    add_port_base(command)
+    help = "dashboard of a Ray cluster that is not supervised here: http://HEAD:8265"
+    command.add_argument("--cluster", metavar="URL", help=help)
+
+
 def add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON, for programs")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.arguments import add_action, add_json, add_timeout
+from serve_app.cli.arguments import add_action, add_json, add_system, add_timeout
 from serve_app.cli.deploy import print_problems, rollout_of
 from serve_app.cli.status import running
 from serve_app.cli.terminal import results, warn, write_json
@@ -35,16 +35,17 @@ def add_canary(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(required=True, metavar="ACTION")
 
     def action(
-        name: str, help: str, run: Callable[[argparse.Namespace], None]
+        name: str, help: str, run: Callable[[argparse.Namespace], None], has_instance: bool = True
     ) -> argparse.ArgumentParser:
-        added = add_action(actions, name, run, help)
+        added = add_action(actions, name, run, help, has_instance=has_instance)
         added.add_argument("--app", help="inference application, if there are several")
         return added
 
     def change(
         name: str, help: str, make: Callable[[Config, str, argparse.Namespace], Config]
     ) -> argparse.ArgumentParser:
-        added = action(name, help, lambda options: _change(options, make))
+        added = action(name, help, lambda options: _change(options, make), has_instance=False)
+        add_system(added)
         add_timeout(added)
         return added
 
@@ -108,7 +109,7 @@ def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
 def _change(
     options: argparse.Namespace, make: Callable[[Config, str, argparse.Namespace], Config]
 ) -> None:
-    instance = running(options)
+    instance = None if options.cluster else running(options)
     silent = replace(rollout_of(options, instance), report=lambda name, status, seconds: None)
     config = silent.adjust(
         lambda config: make(config, canary.inference_app(config, options.app), options)
@@ -117,7 +118,8 @@ def _change(
     results.print("Done.", style="bold green")
     results.print(f"{_describe(user_config)}\n{_HINT}")
     results.print(yaml.safe_dump({"user_config": user_config}, sort_keys=False))
-    print_problems(instance, config)
+    if instance:
+        print_problems(instance, config)
 
 
 def _describe(user_config: canary.UserConfig) -> str:

@@ -12,17 +12,15 @@ from typing import Any
 
 import yaml
 
-from serve_app.cli.arguments import Run, add_config, add_json, add_timeout
+from serve_app.cli.arguments import Run, add_config, add_json, add_system, add_timeout
 from serve_app.cli.folder import default_config
 from serve_app.cli.hints import greenwave_command, same_folder
-from serve_app.cli.status import running
+from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError, naming_broken_files
 from serve_app.processes.edge import behind_edge
 from serve_app.processes.installation import releases_of, releases_of_cluster
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import add_port_base
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.capacity import describe_needs
 from serve_app.rollout.deploy import RUNNING
 from serve_app.rollout.rollout import Rollout
@@ -50,9 +48,7 @@ def add_check(check: argparse.ArgumentParser) -> None:
 
 
 def _add_common(command: argparse.ArgumentParser, run: Run) -> None:
-    add_port_base(command)
-    help = "dashboard of a Ray cluster that is not supervised here: http://HEAD:8265"
-    command.add_argument("--cluster", metavar="URL", help=help)
+    add_system(command)
     add_timeout(command)
     command.set_defaults(run=run)
 
@@ -62,10 +58,11 @@ def _deploy(options: argparse.Namespace) -> None:
     instance = None if options.cluster else running(options)
     if instance:
         config = behind_edge(config, instance)
+    rollout = rollout_of(options, instance)
     if options.dry_run:
-        _print_changes(*_rollout(options, instance).plan(config))
+        _print_changes(*rollout.plan(config))
         return
-    if _rollout(options, instance).deploy(config):
+    if rollout.deploy(config):
         results.print("Deployed.", style="bold green", end=" ")
         results.print(f"Undo it with `{_rollback_command(options)}`.")
     else:
@@ -95,7 +92,7 @@ def _rollback_command(options: argparse.Namespace) -> str:
 
 def _rollback(options: argparse.Namespace) -> None:
     instance = None if options.cluster else running(options)
-    _rollout(options, instance).roll_back()
+    rollout_of(options, instance).roll_back()
     results.print("Rolled back.", style="bold green")
 
 
@@ -140,18 +137,15 @@ def read(options: argparse.Namespace, *, policies: bool = True) -> dict[str, Any
     return config
 
 
-def rollout_of(options: argparse.Namespace, instance: Instance) -> Rollout:
-    """Return the rollout of an instance, which reports its progress on the terminal."""
-    place = instance.dashboard, instance.ports.front, releases_of(instance)
-    return Rollout(*place, options.timeout, _report, warn)
-
-
-def _rollout(options: argparse.Namespace, instance: Instance | None) -> Rollout:
+def rollout_of(options: argparse.Namespace, instance: Instance | None) -> Rollout:
+    """Return the rollout of an instance, or of a cluster, with its progress on the terminal."""
     if instance:
-        return rollout_of(options, instance)
-    dashboard = RayDashboard(options.cluster.rstrip("/"))
-    releases = releases_of_cluster(options.cluster)
-    return Rollout(dashboard, None, releases, options.timeout, _report, warn)
+        dashboard, releases = instance.dashboard, releases_of(instance)
+        front: int | None = instance.ports.front
+    else:
+        dashboard, releases = cluster_of(options), releases_of_cluster(options.cluster)
+        front = None
+    return Rollout(dashboard, front, releases, options.timeout, _report, warn)
 
 
 def _report(name: str, status: str, seconds: float) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from serve_app.cli.arguments import add_json
+import httpx
+
+from serve_app.cli.arguments import add_json, add_system
 from serve_app.cli.hints import make_command
 from serve_app.cli.terminal import results, write_json
 from serve_app.errors import InstanceError
@@ -18,6 +20,7 @@ from serve_app.processes.ports import add_port_base, is_free
 from serve_app.processes.process_tags import Role
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.supervisor import RUN, Supervisor
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
 
@@ -28,7 +31,7 @@ def add_down(down: argparse.ArgumentParser) -> None:
 
 
 def add_status(status: argparse.ArgumentParser) -> None:
-    add_port_base(status)
+    add_system(status)
     add_json(status)
     status.set_defaults(run=_status)
 
@@ -66,12 +69,20 @@ def running(options: argparse.Namespace) -> Instance:
     )
 
 
+def cluster_of(options: argparse.Namespace) -> RayDashboard:
+    """Return the cluster that a command names."""
+    return RayDashboard(options.cluster.rstrip("/"))
+
+
 def _status(options: argparse.Namespace) -> None:
+    if options.cluster:
+        _cluster_status(options)
+        return
     instance = running(options)
     edge = edge_of(instance, options.port_base)
     supervisor = Supervisor(instance, options.port_base)
     is_guarded, supervised = supervisor.is_guarded(), bool(supervisor.running(RUN))
-    applications = [*_applications(instance)]
+    applications = [*_applications(instance.dashboard, instance.front_url)]
     processes = [
         _process("edge", edge.is_running(), status_file_of(instance, Role.EDGE), supervised),
         _process("Ray", True, status_file_of(instance, Role.RAY), supervised),
@@ -83,10 +94,7 @@ def _status(options: argparse.Namespace) -> None:
         supervision = {"supervisor": is_guarded, "processes": processes}
         write_json({"applications": applications, **supervision, "front": missing, "urls": urls})
         return
-    for each in applications:
-        failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
-        words = [f"{each['name']:<14} {each['status']}", each["message"], *failing]
-        results.print(" ".join(filter(None, words)))
+    _print_applications(applications)
     up = make_command("up", options.port_base)
     for each in processes:
         results.print(_in_words(each, up))
@@ -98,10 +106,30 @@ def _status(options: argparse.Namespace) -> None:
         results.print(f"{name:<14} {url}")
 
 
-def _applications(instance: Instance) -> Iterator[dict[str, Any]]:
-    for name, each in instance.dashboard.applications().items():
+def _cluster_status(options: argparse.Namespace) -> None:
+    dashboard = cluster_of(options)
+    try:
+        applications = [*_applications(dashboard)]
+    except httpx.HTTPError as error:
+        raise InstanceError(f"No cluster answers at {dashboard.url}: {error}") from error
+    if options.json:
+        write_json({"applications": applications})
+    else:
+        _print_applications(applications)
+
+
+def _print_applications(applications: list[dict[str, Any]]) -> None:
+    for each in applications:
+        failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
+        words = [f"{each['name']:<14} {each['status']}", each["message"], *failing]
+        results.print(" ".join(filter(None, words)))
+
+
+def _applications(dashboard: RayDashboard, front: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield each application; whether it is ready is asked at Serve's front only."""
+    for name, each in dashboard.applications().items():
         prefix = each.get("route_prefix")
-        failing = failing_checks(instance.front_url + prefix.rstrip("/")) if prefix else []
+        failing = failing_checks(front + prefix.rstrip("/")) if front and prefix else []
         message = message_of(each)
         yield {"name": name, "status": each["status"], "message": message, "not_ready": failing}
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,9 @@ import psutil
 
 from deployments.gateway import EDGE_VARIABLE
 from serve_app.errors import InstanceError
+from serve_app.processes import ray_head
 from serve_app.processes.haproxy import front_environment, front_files
-from serve_app.processes.ports import Ports, holder, is_free
+from serve_app.processes.ports import Ports
 from serve_app.processes.private_folder import make_private, user_folder
 from serve_app.processes.process_tags import (
     CODE_TAG,
@@ -36,14 +36,11 @@ from serve_app.processes.process_tags import (
     read_tag,
     role_of,
 )
-from serve_app.ray_dashboard import RayDashboard, token_environment
+from serve_app.ray_dashboard import RayDashboard
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0  # replicas and state actors take 1 s; Ray's helpers would stay
 SUPERVISOR_STOP_TIMEOUT_S = 40.0  # longer than everything that it stops
-PORT_TIMEOUT_S = 15.0
-FREE_DISK_BYTES = 1 << 30
-OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
 # HAProxy adds 10 bytes to a socket's path, which may have 107; Serve, the node's id of 56.
 LONGEST_FOLDER = 97 - len("/ha/") - 56 - len("/sock")
 
@@ -141,13 +138,12 @@ class Instance:
     def start(self) -> None:
         """Start the Ray head and return when its dashboard answers."""
         self.make_folders()
-        self._check_disk()
-        self._check_ports()
-        environment = os.environ | self._environment() | self._token_environment()
+        ray_head.check_disk(self.data_dir, self.runtime_dir)
+        ray_head.check_ports(self.ports)
         with self.log.open("wb") as log:
             head = subprocess.Popen(
-                self._command(),
-                env=environment,
+                ray_head.command(self.ports, self.ray_dir),
+                env=os.environ | self._environment() | ray_head.token_variables(self.token_file),
                 cwd=self.data_dir,  # Ray puts the working folder first on the path of its workers
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -281,91 +277,14 @@ class Instance:
             return False
         return True
 
-    def _command(self) -> list[str]:
-        ports = self.ports
-        # Without the data folder on the path, which is the working folder.
-        ray = [sys.executable, "-P", "-m", "deployments.ray_private.command"]
-        # The monitor is for autoscaling in a cloud, and all of Ray ends when it dies.
-        command = [*ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
-        options = {
-            "port": ports.gcs,
-            "dashboard-host": "127.0.0.1",
-            "dashboard-port": ports.dashboard,
-            "dashboard-agent-listen-port": ports.agent,
-            "ray-client-server-port": ports.ray_client,
-            "include-log-monitor": False,  # it is for drivers, and no driver runs
-            "metrics-export-port": ports.metrics,
-            "min-worker-port": ports.workers[0],
-            "max-worker-port": ports.workers[1],
-            "node-ip-address": "127.0.0.1",
-            "object-store-memory": OBJECT_STORE_BYTES,
-            "temp-dir": self.ray_dir,
-        }
-        return command + [f"--{name}={value}" for name, value in options.items()]
-
-    def _token_environment(self) -> dict[str, str]:
-        try:
-            return token_environment(self.token_file)
-        except OSError as error:
-            raise InstanceError(
-                f"Cannot write Ray's token to {self.token_file}: {error.strerror}."
-                " Set RAY_AUTH_TOKEN."
-            ) from error
-
     def _environment(self) -> dict[str, str]:
-        ports = self.ports
         return {
             INSTANCE_TAG: self.tag,
             **({EDGE_VARIABLE: self.base_url} if self.has_edge else {}),
             ROLE_TAG: Role.RAY,
             "DATA_DIR": str(self.data_dir.resolve()),
-            "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.haproxy_metrics),
-            "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.haproxy_stats),
-            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(ports.fallback_http),
-            "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(ports.fallback_grpc),
-            "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
-            "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
-            # A busy machine does not start a proxy within Serve's 5 s; Serve then kills it, and the
-            # deploy fails.
-            "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
-            # Ray's 15 would give everything else on the machine priority over replicas.
-            "RAY_worker_niceness": "0",
-            # Prestarted workers lack the environment of the applications, so none would be used.
-            "RAY_prestart_worker_first_driver": "0",
-            # Ended calls that the dashboard lists. Each takes 4 kB in the GCS, and a hundred end in
-            # a minute: with Ray's default of 100,000 it would grow for hours.
-            "RAY_task_events_max_num_task_in_gcs": "1000",
-            # Unused metrics: the time of each handler, hundreds in a second at rest,
-            # and the memory of the dashboard's processes, which Ray measures every 5 s.
-            "RAY_event_stats": "0",
-            "METRICS_RECORD_INTERVAL_S": "60",
-            # Bind all of Ray's ports to loopback. Otherwise Ray replaces 127.0.0.1 by the machine's
-            # address, and listens on all addresses.
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            **ray_head.environment(self.ports),
             **front_environment(),
             **front_files(self.haproxy_dir),
             **self.env,
         }
-
-    def _check_disk(self) -> None:
-        for place in (self.data_dir, self.runtime_dir):
-            free = shutil.disk_usage(place).free
-            if free < FREE_DISK_BYTES:
-                raise InstanceError(
-                    f"Only {free >> 20} MB are free on the disk of {place}, and Ray needs 1 GB."
-                )
-
-    def _check_ports(self) -> None:
-        deadline = time.monotonic() + PORT_TIMEOUT_S
-        ports = self.ports.single()
-        del ports["http"], ports["edge_metrics"]  # of the edge
-        for name, port in ports.items():
-            while not is_free(port):
-                owner = holder(port)
-                # without a listener, a connection of a killed process holds it for a moment
-                if owner or time.monotonic() > deadline:
-                    raise InstanceError(
-                        f"Port {port} (for {name.replace('_', ' ')}) is taken{owner}."
-                        " Stop that program, or choose other ports with --port-base."
-                    )
-                time.sleep(0.1)

@@ -12,8 +12,9 @@ from compose_spec import PyCompose
 
 from load_tests.harness.shipped import shipped_config
 from serve_app.processes.edge import Edge, EdgePorts
-from serve_app.processes.instance import FREE_DISK_BYTES, Instance
+from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
+from serve_app.processes.ray_head import FREE_DISK_BYTES
 from serve_app.rollout.capacity import megabytes_of_ray, most
 from serve_app.settings import Settings
 

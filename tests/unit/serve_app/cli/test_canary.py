@@ -12,7 +12,7 @@ import torch
 
 from load_tests.harness.shipped import shipped_config
 from serve_app.cli import canary as canary_command
-from serve_app.processes.installation import instance_of, releases_of
+from serve_app.processes.installation import instance_of, releases_of, releases_of_cluster
 from serve_app.rollout import canary, rollout
 from tests.reference import random_state_dict
 
@@ -91,6 +91,17 @@ def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(releases,
     gateway["args"]["safety_policy"] = "any"
     releases.add(releases.stage(config))
     assert run("start", file).code == 0
+
+
+def test_a_canary_of_a_cluster_changes_what_was_deployed_there_from_here(
+    ray_api, file, run, data_dir
+):
+    releases = releases_of_cluster(ray_api.url)
+    releases.add(releases.stage(shipped_config()))
+    assert run("start", file, "--cluster", ray_api.url).code == 0
+    (sent,) = ray_api.sent
+    assert running(sent)["share"] == 0.1
+    assert releases.current() == sent
 
 
 @pytest.mark.parametrize("share", ["101%", "10", "-1%", "much", "0.5"])

@@ -10,7 +10,6 @@ import yaml
 from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import deploy as deploy_command
 from serve_app.processes.installation import instance_of
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.rollout import Rollout
 
 BROKEN = b"no weights"
@@ -61,29 +60,30 @@ def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(
     assert "Traceback" not in refused.err
 
 
-def test_a_cluster_without_supervision_is_named_by_its_dashboard(greenwave, data_dir, monkeypatch):
-    rollouts: list[Rollout] = []
-
-    def record(self, config=None):
-        rollouts.append(self)
-        return True
-
-    monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
-    monkeypatch.setattr(Rollout, "deploy", record)
-    monkeypatch.setattr(Rollout, "roll_back", record)
-    deployed, undone = (
-        greenwave(command, "--cluster", "http://10.1.2.3:8265/")
-        for command in ("deploy", "rollback")
-    )
-    assert (deployed.code, undone.code) == (0, 0)
-    undo = f"DATA_DIR={data_dir} greenwave rollback --cluster http://10.1.2.3:8265/"
+def test_a_cluster_without_supervision_is_named_by_its_dashboard(
+    greenwave, data_dir, ray_api, tmp_path
+):
+    """Every command goes to it, and its releases are kept on this machine."""
+    cluster = ("--cluster", f"{ray_api.url}/")
+    config = shipped_config() | {"applications": [shipped_application("inference")]}
+    for prefix in ("/", "/second"):
+        config["applications"][0]["route_prefix"] = prefix
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        deployed = greenwave("deploy", *cluster, str(tmp_path / "config.yaml"))
+        assert deployed.code == 0, deployed.text
+    undo = f"DATA_DIR={data_dir} greenwave rollback --cluster {ray_api.url}/"
     assert f"Undo it with `{undo}`" in deployed.out
-    assert len(rollouts) == 2
-    for rollout in rollouts:
-        assert rollout.dashboard == RayDashboard("http://10.1.2.3:8265")
-        assert rollout.front is None
-        rollout.releases.set_pending({})
-        assert rollout.releases.pending.is_relative_to(data_dir / "clusters" / "10.1.2.3-8265")
+    status = json.loads(greenwave("status", *cluster, "--json").out)
+    assert [each["status"] for each in status["applications"]] == ["RUNNING"]
+    assert greenwave("status", *cluster).out.split() == ["inference", "RUNNING"]
+    assert greenwave("rollback", *cluster).code == 0
+    served = [each["applications"][0]["route_prefix"] for each in ray_api.sent]
+    assert served == ["/", "/second", "/"]
+    assert {each["http_options"]["port"] for each in ray_api.sent} == {
+        config["http_options"]["port"]
+    }
+    ray_api.status = 500
+    assert f"No cluster answers at {ray_api.url}" in greenwave("status", *cluster).err
 
 
 @pytest.mark.parametrize(

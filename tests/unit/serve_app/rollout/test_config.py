@@ -63,6 +63,39 @@ def test_variants_hold_the_same_applications_in_the_same_places():
     assert places(WHOLE[0]) == places(WHOLE[1]) == places(WHOLE[2])
 
 
+OWN = {"runtime_env", "args", "num_replicas", "autoscaling_config", "ray_actor_options"}
+"""What the variants are for."""
+VARIABLES = {
+    "cluster.yaml": {
+        "RAY_SERVE_CONTROL_LOOP_INTERVAL_S",
+        "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER",
+        "RAY_SERVE_HAPROXY_TIMEOUT_CONNECT_S",
+        "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S",
+        "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S",
+        "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE",
+    },
+    "two-cities.yaml": set(),
+    "development.yaml": None,
+}
+"""The variables of Serve that a variant sets otherwise; None if it has no fast path."""
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variants_say_the_same_as_the_default_but_for_what_they_are_for(shipped, name):
+    variant = read_config(ROOT / "configs" / name)
+    if (own := VARIABLES[name]) is not None:
+        (one, other) = (
+            each["controller_options"]["runtime_env"]["env_vars"] for each in (shipped, variant)
+        )
+        assert {key for key in one | other if one.get(key) != other.get(key)} == own
+        assert all(each["runtime_env"]["env_vars"] == other for each in variant["applications"])
+    of_default = {each["name"]: each["deployments"][0] for each in shipped["applications"]}
+    for application in variant["applications"]:
+        (deployment,), default = application["deployments"], of_default.get(application["name"], {})
+        common = deployment.keys() & default.keys() - OWN
+        assert {key: deployment[key] for key in common} == {key: default[key] for key in common}
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
