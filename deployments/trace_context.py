@@ -13,9 +13,6 @@ RAW_HEADER = HEADER.encode()  # as ASGI gives it
 NOT_TRACED = f"00-{'f' * 32}-{'f' * 16}-00"
 """Has the next process begin no trace."""
 
-MAX_LINKED = 32
-"""Traces that shared work is linked to, at most."""
-
 _FORM = re.compile("([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 

@@ -9,14 +9,8 @@ InferenceError
 ├── InvalidQueryError           422
 ├── InvalidItemError            422
 ├── TooManyKeysError            422
-├── TooLargeValuesError         422
-├── KeyConflictError            422
-├── SequenceNotStartedError     400
 ├── ModelNotLoadedError         503
-├── StateUnavailableError       503, with Retry-After
-│   └── AtCapacityError         503, with Retry-After
-└── UnconfirmedError            503, with Retry-After
-    └── DefectError             500
+└── EngineError                 400, 422, 500, or 503 with Retry-After
 """
 
 from __future__ import annotations
@@ -44,9 +38,9 @@ logger = logging.getLogger("ray.serve")
 
 
 class InferenceError(RefusedError):
-    """Base of the errors. Hidden states are as they were, except after an UnconfirmedError.
+    """Base of the errors; ``str(error)`` is the ``detail`` of the response.
 
-    ``str(error)`` is the ``detail`` of the response.
+    Hidden states are as they were, unless the code is ``outcome_unknown``.
     """
 
 
@@ -127,23 +121,6 @@ class InvalidItemError(InferenceError):
         super().__init__(first_fault(error, "item"))
 
 
-class TooLargeValuesError(InferenceError):
-    status = 422
-
-
-class KeyConflictError(InferenceError):
-    """The idempotency key belongs to a step with another observation."""
-
-    status = 422
-    code = "key_reused"
-
-
-class SequenceNotStartedError(InferenceError):
-    """The step was to continue a sequence that was not started, or has ended."""
-
-    status = 400
-
-
 class ModelNotLoadedError(InferenceError):
     status = 503
     code = "model_not_loaded"
@@ -152,40 +129,14 @@ class ModelNotLoadedError(InferenceError):
         super().__init__("Model not loaded")
 
 
-class StateUnavailableError(InferenceError):
-    """The hidden states cannot be reached now."""
+class EngineError(InferenceError):
+    """What the engine of hidden states has refused or failed at."""
 
-    status = 503
-    retry_after_s = 1
-    code: Code | None = "overloaded"
-
-
-class AtCapacityError(StateUnavailableError):
-    """The limit on states is reached, and this one would be new."""
-
-    code = "too_many_states"
-
-    def __init__(self, error: TooManyStatesError) -> None:
-        super().__init__(str(error))
-        self.retry_after_s = error.retry_after_s
-
-
-class UnconfirmedError(InferenceError):
-    """It is unknown whether the states changed. With its key, a step can be repeated."""
-
-    status = 503
-    retry_after_s: int | None = 1
-    code = "outcome_unknown"
-
-
-class DefectError(UnconfirmedError):
-    """A defect; its step may have been made."""
-
-    status = 500
-    retry_after_s = None
-
-    def __init__(self) -> None:
-        super().__init__("Internal Server Error")
+    def __init__(
+        self, message: str, status: int, code: Code | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.retry_after_s = status, code, retry_after_s
 
 
 def refusal_of(error: Exception) -> InferenceError:
@@ -194,20 +145,20 @@ def refusal_of(error: Exception) -> InferenceError:
         case InferenceError():
             return error
         case NonFiniteStateError():
-            return TooLargeValuesError(str(error))
+            return EngineError(str(error), 422)
         case KeyReusedError():
-            return KeyConflictError(str(error))
+            return EngineError(str(error), 422, "key_reused")
         case NotBegunError():
-            return SequenceNotStartedError(str(error))
+            return EngineError(str(error), 400)
         case OutcomeUnknownError():
-            return UnconfirmedError(str(error))
+            return EngineError(str(error), 503, "outcome_unknown", 1)
         case TooManyStatesError():
-            return AtCapacityError(error)
+            return EngineError(str(error), 503, "too_many_states", error.retry_after_s)
         case StateError():
-            return StateUnavailableError(str(error))
+            return EngineError(str(error), 503, "overloaded", 1)
         case _:
             logger.error("A request failed", exc_info=error)
-            return DefectError()
+            return EngineError("Internal Server Error", 500, "outcome_unknown")
 
 
 def first_fault(error: ValidationError, whole: str) -> str:

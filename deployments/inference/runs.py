@@ -93,8 +93,7 @@ class Runs:
     An operation that was made with an idempotency key is not made again: it returns what it did.
 
     Raises:
-        StateUnavailableError: by each: nothing has changed.
-        UnconfirmedError: by each: it is unknown whether it was done.
+        InferenceError: by each: nothing has changed, unless the code is ``outcome_unknown``.
     """
 
     def __init__(self, service: InferenceService) -> None:

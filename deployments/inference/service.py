@@ -209,7 +209,7 @@ class InferenceService:
             request_id: idempotency key; a reset that was made with it is not made again.
 
         Raises:
-            InferenceError: they are as they were, unless it is an UnconfirmedError.
+            InferenceError: they are as they were, unless its code is ``outcome_unknown``.
         """
         try:
             await self.engine.reset(run, request_id)
