@@ -13,10 +13,20 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from deployments.customers.records.errors import InvalidFields, RecordError, UnexpectedError
+from deployments.customers.records.errors import (
+    InvalidFields,
+    RecordError,
+    RecordsUnavailable,
+    UnexpectedError,
+)
 from deployments.customers.records.json_body import MAX_BODY_BYTES
 from deployments.customers.records.record_type import RecordType
-from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, RefusedError
+from deployments.http.errors import (
+    BodyTooLargeError,
+    BodyTooSlowError,
+    OverloadedError,
+    RefusedError,
+)
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError, retry_after
 
 PROBLEM_JSON = "application/problem+json"
@@ -73,7 +83,7 @@ def _failures(description: str = "A defect.") -> Responses:
         500: {"model": ErrorResponse, "description": description},
         503: {
             "model": ErrorResponse,
-            "description": "The store does not serve (with `Retry-After`).",
+            "description": "The store does not serve, or too much load (with `Retry-After`).",
         },
     }
 
@@ -143,6 +153,8 @@ def error_renderer(record_type: RecordType) -> RenderError:
         match error:
             case RecordError():
                 return _error_response(record_type, error)
+            case OverloadedError():
+                return _error_response(record_type, RecordsUnavailable(str(error)))
             case InvalidFields():
                 return json_answer(HTTPStatus.BAD_REQUEST, error.messages)
             case RefusedError() | HTTPException():
