@@ -6,18 +6,46 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
+from starlette import types as http
+
 from deployments.access.audit import FLUSH_PERIOD_S, AuditBuffer, AuditLog
+from deployments.access.claims import Claims, Scope
 from deployments.access.keys import Keys
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.service_tokens import ServiceTokenRule
 from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
+from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
+from deployments.http.request import client_address, header
 from deployments.store import Store, StoreError
 
 CLOCK_SKEW_S = 5.0  # between two nodes
 SCOPES_WHILE_UNCHECKED = ("act", "read")
 """Tokens allow these while revocations cannot be read: a town without signals is more harmful."""
+
+
+def authenticate(
+    tokens: Tokens, audit: AuditBuffer, request: http.Scope, scope: Scope, place: str = ""
+) -> Claims:
+    """Return the claims of the token of a request, or note its refusal.
+
+    Args:
+        place: begins the detail of the entry.
+
+    Raises:
+        UnauthorizedError: there is no token, or it is not valid now.
+        ForbiddenError: it lacks the scope.
+        UncheckedError: the revocations are not fresh, and the scope needs them.
+    """
+    authorization = header(request, b"authorization")
+    try:
+        return tokens.authenticate(authorization, scope)
+    except (UnauthorizedError, ForbiddenError) as error:
+        if authorization is not None:
+            where = client_address(request)
+            audit.note("token refused", error.subject, where, f"{place}{error}")
+        raise
 
 
 class AccessControl:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
@@ -22,12 +22,10 @@ from deployments.http.errors import render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import NOT_A_RUN_ID, is_name
 from deployments.http.probes import Probes
-from deployments.http.request import client_address
 
 _STATIC = Path(__file__).with_name("static")
 _HEADERS = page_headers()
 
-Authorization = Annotated[str | None, Header()]
 Run = Annotated[str | None, Query()]
 
 
@@ -48,10 +46,8 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
         return road_map
 
     @app.get("/stream")
-    async def stream(
-        request: Request, authorization: Authorization = None, run: Run = None
-    ) -> Response:
-        authenticate = partial(service.authenticate, authorization, client_address(request.scope))
+    async def stream(request: Request, run: Run = None) -> Response:
+        authenticate = partial(service.authenticate, request.scope)
         authenticate()
         return _Stream(service, _checked(run), authenticate)
 
@@ -62,9 +58,8 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
         run: str,
         junction: str,
         lane: int,
-        authorization: Authorization = None,
     ) -> dict[str, Any]:
-        service.authenticate(authorization, client_address(request.scope))
+        service.authenticate(request.scope)
         response.headers["cache-control"] = "no-store"
         return await service.what_if(run, junction, lane)
 

@@ -10,14 +10,16 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from starlette.types import Scope
+
 from deployments.access.audit import AuditBuffer
+from deployments.access.control import authenticate
 from deployments.access.tokens import Tokens
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
 from deployments.console.what_if import NoDecisionError, WhatIf
 from deployments.feed.messages import Report
-from deployments.http.errors import ForbiddenError, UnauthorizedError
 from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
 from models.maps.road_map import road_map_of
@@ -91,24 +93,15 @@ class ConsoleService:
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
-    def authenticate(self, authorization: str | None, where: str = "") -> None:
+    def authenticate(self, request: Scope) -> None:
         """Check the token of a request, unless the console has no login.
-
-        Args:
-            where: address of the client.
 
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
             ForbiddenError: it lacks the scope ``read``.
         """
-        if self._tokens is None:
-            return
-        try:
-            self._tokens.authenticate(authorization, "read")
-        except (UnauthorizedError, ForbiddenError) as error:
-            if authorization is not None:
-                self._audit.note("token refused", error.subject, where, f"console: {error}")
-            raise
+        if self._tokens is not None:
+            authenticate(self._tokens, self._audit, request, "read", "console: ")
 
     async def next_event(self, client: Client) -> bytes:
         """Wait for a client's next event."""

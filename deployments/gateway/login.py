@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
-from deployments.gateway.known_addresses import Addresses, KnownAddresses, place_of
-from deployments.gateway.users import Account, Users, hash_password, matches_hash
+from deployments.gateway.known_addresses import KnownAddresses, place_of
+from deployments.gateway.users import Users, hash_password, matches_hash
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
 
@@ -109,7 +109,7 @@ class Logins:
         if not _is_text(username) or not _is_text(password):
             raise BadRequestError("Username and password are required")
         try:
-            return await self._login(str(username), str(password), address)
+            return await self._login(str(username), str(password), place_of(address))
         except StoreUnavailable as error:
             raise UnavailableError("Logins are not possible at the moment") from error
 
@@ -117,33 +117,23 @@ class Logins:
         account, found = await asyncio.gather(
             self._users.account(username), self._known.find(username)
         )
-        try:
-            return await self._admit(account, found, username, password, place_of(address))
-        except RefusedError as error:
-            # an unknown name may be a password that was typed into the wrong field
-            error.subject = username if account is not None else ""
-            raise
-
-    async def _admit(
-        self,
-        account: Account | None,
-        found: Addresses,
-        username: str,
-        password: str,
-        address: str,
-    ) -> str:
         password_hash = account and account.password_hash
         known = self._known.are_known(found, address, password_hash)
         user_counter = _counter("user", username)
         if known:
             user_counter = _counter("user at", json.dumps([address, username]))
-        await asyncio.gather(
-            self._count(user_counter, self._limits.per_user),
-            self._count(_counter("address", address), self._limits.per_address),
-        )
-        matches = await self._passwords.verify(password_hash, password, first=known)
-        if account is None or not matches:
-            raise UnauthorizedError("Invalid username or password")
+        try:
+            await asyncio.gather(
+                self._count(user_counter, self._limits.per_user),
+                self._count(_counter("address", address), self._limits.per_address),
+            )
+            matches = await self._passwords.verify(password_hash, password, first=known)
+            if account is None or not matches:
+                raise UnauthorizedError("Invalid username or password")
+        except RefusedError as error:
+            # an unknown name may be a password that was typed into the wrong field
+            error.subject = username if account is not None else ""
+            raise
         await self._known.remember(username, found, address, account.password_hash)
         await self._store.reset(user_counter)
         return self._tokens.issue(username, account.scopes, account.generation)

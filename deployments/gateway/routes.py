@@ -11,9 +11,10 @@ from starlette.types import Scope
 
 from deployments.access import claims
 from deployments.access.claims import Claims
+from deployments.access.control import authenticate
 from deployments.gateway.errors import BadRequestError, UnavailableError, error_body
 from deployments.gateway.service import GatewayService
-from deployments.http.errors import ForbiddenError, UnauthorizedError, describe_error
+from deployments.http.errors import describe_error
 from deployments.http.messages import (
     DEFAULT_RUN,
     JSON_HEADERS,
@@ -104,14 +105,7 @@ class Routes:
         return _success(answer)
 
     def _authenticate(self, scope: Scope, needed: claims.Scope) -> Claims:
-        authorization = header(scope, b"authorization")
-        try:
-            return self._service.tokens.authenticate(authorization, needed)
-        except (UnauthorizedError, ForbiddenError) as error:
-            if authorization is not None:
-                where = client_address(scope)
-                self._service.audit.note("token refused", error.subject, where, str(error))
-            raise
+        return authenticate(self._service.tokens, self._service.audit, scope, needed)
 
 
 def _names(scope: Scope) -> tuple[str | None, str | None, str | None]:

@@ -65,7 +65,8 @@ def _connection(path: Path) -> contextlib.closing[sqlite3.Connection]:
 def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
     """Open a database that no process writes; its folder may allow no file beside it."""
     # a store that was copied with its log has its last writes there
-    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    log = path.with_name(f"{path.name}-wal")
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     return contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True))
 
 

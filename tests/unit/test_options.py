@@ -21,6 +21,24 @@ def test_an_unknown_key_is_refused_by_name(title):
         OPTIONS[title].model_validate({"max_bodies": 1, "record": "loans"})
 
 
+@pytest.mark.parametrize(
+    ("title", "args"),
+    [
+        *(("Gateway", {"deadline_s": each}) for each in (0, 60.1)),
+        ("Gateway", {"fallback": "green"}),
+        *(("Gateway", {"plan_time_zone": each}) for each in ("Mars/Olympus", "../UTC", "")),
+        *(("Inference", {each: 0}) for each in ("shards", "max_states")),
+        ("Inference", {"durability": "disk"}),
+        ("Customer records", {"record": "boats"}),
+        ("Customer records", {}),
+    ],
+    ids=str,
+)
+def test_a_value_out_of_range_and_one_that_is_missing_are_refused_by_name(title, args):
+    with pytest.raises(ValidationError, match=next(iter(args), "record")):
+        OPTIONS[title].model_validate(args)
+
+
 @pytest.mark.parametrize(("title", "key"), REMOVED)
 def test_a_removed_key_is_refused_with_what_to_do(title, key):
     with pytest.raises(ValidationError, match=f"The option {key} was removed. (Delete|Name|Set) "):

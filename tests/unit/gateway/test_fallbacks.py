@@ -15,6 +15,7 @@ from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
+from tests.support.virtual_time import Clock
 from tests.unit.gateway.test_api import assert_error
 
 ACTION = "/traffic/action"
@@ -23,19 +24,9 @@ PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
 SIDE_STREET = "300839359"
 
 
-class Clock:
-    """Shows what the test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime.datetime(2026, 3, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(datetime.datetime(2026, 3, 2, 7, 30, tzinfo=datetime.UTC).timestamp())
 
 
 @pytest.fixture

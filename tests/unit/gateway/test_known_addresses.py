@@ -16,6 +16,7 @@ from deployments.gateway.known_addresses import (
 )
 from deployments.gateway.login import PasswordVerifier
 from deployments.gateway.users import Users
+from tests.support.virtual_time import Clock
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import LIMITS, PASSWORD, PASSWORD_HASH
 
@@ -80,13 +81,6 @@ async def test_no_user_name_stands_for_a_user_at_an_address(login, name):
     assert await login(HOME, "a guess") == 401
 
 
-class Clock:
-    now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def memory():
     return MemoryStore()
@@ -94,7 +88,7 @@ def memory():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1_700_000_000.0)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
+from tests.support.virtual_time import Clock
 
 
 class DownError(Exception):
@@ -18,13 +19,6 @@ class DownError(Exception):
 
 def is_down(error: Exception) -> bool:
     return isinstance(error, DownError)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Guarded:
