@@ -14,6 +14,7 @@ import numpy as np
 
 from lab.evaluate.runs import digest
 from lab.net.importing import import_network
+from lab.sim.configuration import read_sumocfg
 from lab.sim.controllers import (
     CONTROLS,
     MAX_PRESSURE,
@@ -32,7 +33,7 @@ from lab.sim.faults import Diagnosed, WithLosses, WithOutage
 from lab.sim.fixed_time import FixedTime
 from lab.sim.layouts import with_detectors
 from lab.sim.programs import actuated
-from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario, read_sumocfg
+from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from lab.sim.shipped import shipped_demand, shipped_scenario, with_breakdown
 from models.networks.network import network_of
 from models.networks.shipped import NETWORK_FILE, SHIPPED
@@ -203,7 +204,7 @@ def scenario_of_map(folder: Path, name: str, decision_s: int, yellow_s: int) -> 
     if not config.is_file():
         raise InvalidScenarioError(f"{config} is not there.")
     files = read_sumocfg(config)
-    network, _ = import_network(files.net, name)
+    network, _ = import_network(files.net, name, additional=files.additional)
     routes, times = RouteFiles(files.routes), (files.begin_s, files.end_s, decision_s, yellow_s)
     return Scenario(network, files.net, routes, *times, counts="all", additional=files.additional)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.net.net import load_net
+import libsumo
+
 from lab.sim.environment import layers_of
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
-from lab.sim.simulator import run_alone
+from lab.sim.simulator import drive, sumo_errors
 
 
 def check_signals(scenario: Scenario) -> None:
@@ -19,7 +20,7 @@ def check_signals(scenario: Scenario) -> None:
         InvalidNetworkError: the net cannot be read.
         InvalidScenarioError: a signal or a lane is missing, or a signal is another.
     """
-    read = load_net(scenario.net, scenario.program)
+    read = scenario.sumo_net
     programs, name, net = read.programs, scenario.network.name, scenario.net.name
     for junction in scenario.network.junctions:
         if not programs.get(junction.id):
@@ -58,5 +59,6 @@ def check_routes(scenario: Scenario) -> None:
     Raises:
         InvalidScenarioError: such as for a route that leaves the network.
     """
-    with TemporaryDirectory(prefix="greenwave-") as folder:
-        run_alone(scenario, 0, Path(folder))
+    with TemporaryDirectory(prefix="greenwave-") as folder, sumo_errors(scenario):
+        drive(scenario, 0, Path(folder))
+        libsumo.close()

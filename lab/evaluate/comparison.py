@@ -12,6 +12,7 @@ from typing import Any
 from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_routes, check_safety, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
+from lab.net.inputs import all_inputs
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
 from lab.sim.details import Approach
 from lab.sim.scenario import Scenario
@@ -98,10 +99,12 @@ class Comparison:
 
 
 def digest_of_files(scenario: Scenario) -> hashlib.blake2b:
-    """Return a digest of the network and of the files that SUMO reads."""
+    """Return a digest of the network, of SUMO's options and of all files that SUMO reads."""
     digest = hashlib.blake2b(network_as_json(scenario.network).encode(), digest_size=8)
-    for path in scenario.files:
+    for path in all_inputs(scenario.files):
         digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    if scenario.configured is not None:
+        digest.update(repr(scenario.configured.arguments).encode())
     return digest
 
 

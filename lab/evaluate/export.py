@@ -7,11 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.evaluate.comparison import Comparison
+from lab.net.program import text_of
 from lab.sim.controllers import run
 from lab.sim.programs import Programs
 from lab.sim.simulator import read_states, shown_states
 from lab.tables import write_csv
 from models.atomic_write import atomic_write
+
+SHOWN = "greenwave.shown.xml"
 
 
 def export(comparison: Comparison, folder: Path) -> None:
@@ -30,9 +33,11 @@ def export(comparison: Comparison, folder: Path) -> None:
             with atomic_write(folder / f"{name}.add.xml") as file:
                 file.write(f"<additional>\n{programs}\n</additional>\n".encode())
         with TemporaryDirectory(prefix="greenwave-") as temporary:
-            shown = Path(temporary, "shown.xml")
+            outputs = Path(temporary)
             scenario = comparison.scenario_of(case)
-            elements = (*scenario.elements, *shown_states(scenario, shown))
-            run(replace(scenario, elements=elements), comparison.seeds[0], control)
-            rows = ((f"{each.time_s:g}", each.signal, each.state) for each in read_states(shown))
+            elements = (*scenario.elements, *shown_states(scenario, SHOWN))
+            watched = replace(scenario, elements=elements)
+            run(watched, comparison.seeds[0], control, outputs=outputs)
+            states = read_states(outputs / SHOWN)
+            rows = ((text_of(each.time_s), each.signal, each.state) for each in states)
             write_csv(folder / f"{name}.csv", ("time_s", "junction", "state"), rows)

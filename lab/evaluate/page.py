@@ -18,7 +18,6 @@ from lab.evaluate.figures import Figures
 from lab.evaluate.runs import SUMO, Run
 from lab.evaluate.summary import listed
 from lab.evaluate.terms import MOST_APPROACHES, Terms
-from lab.net.net import load_net
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.details import slot_of
 from lab.sim.scenario import Scenario
@@ -30,7 +29,7 @@ from models.networks.form import road_of
 PAGE = "evaluation.html"
 
 MEANINGS = {
-    "fixed time": "The programs of the net, as they are, also where they are actuated.",
+    "fixed time": "The programs that SUMO runs without a controller, also where they are actuated.",
     "Webster": "The net's phases, with cycle and green times by Webster's formula for the routes of"
     " all vehicles of this traffic, as one run with seed 0 has them.",
     "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"
@@ -98,7 +97,7 @@ def _terms(comparison: Comparison, runs: Sequence[Run]) -> Iterator[Terms]:
 
 def places_of(scenario: Scenario) -> dict[str, str]:
     """Return by road its street, id and direction: ``Mill Road (e7), from the west at Center``."""
-    streets = load_net(scenario.net).streets
+    streets = scenario.sumo_net.streets
     places = {}
     for junction in scenario.network.junctions:
         for lane in junction.lanes:
@@ -149,28 +148,20 @@ def _rules(comparison: Comparison, runs: Sequence[Run]) -> Iterable[tuple[str, s
         yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
     yield "Jams", "no vehicle is taken out of one (SUMO's teleporting is off)"
     yield "Emissions", "SUMO's HBEFA values, by the emission class of each vehicle type"
-    if scenario.config is not None:
-        yield (
-            "Configuration",
-            f"SUMO reads {scenario.config.name}; replaced are its seed, begin, end, teleporting and"
-            " outputs",
-        )
+    if (configured := scenario.configured) is not None:
+        replaced = ", ".join(configured.replaced)
+        yield "Configuration", f"{configured.path.name}, without its options {replaced}"
     yield "Simulator", f"SUMO {SUMO}"
     yield "Digest of files and rules", comparison.same["city"]
 
 
 def _programs(scenario: Scenario) -> str:
     """Return in words what runs under *fixed time*, be it a program of another type."""
-    programs = load_net(scenario.net, scenario.program).programs
+    programs = scenario.sumo_net.programs
     signals = (programs[each.id] for each in scenario.network.junctions)
     kinds = Counter(known[-1].kind for known in signals)
     counted = listed([f"{n} of type {kind}" for kind, n in sorted(kinds.items())])
-    additional = ""
-    if scenario.additional:
-        additional = (
-            f"; those in {listed([path.name for path in scenario.additional])} replace them"
-        )
-    which = "the last program of each signal in the net"
+    which = "the last program of each signal in the net and additional files"
     if scenario.program is not None:
         which = f"program {scenario.program}, or the last one of a signal without it"
-    return f"{which}: {counted}{additional}"
+    return f"{which}: {counted}"

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import BrokenExecutor, as_completed
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any
 from tqdm import tqdm
 
 from lab.evaluate.statistics import Estimate, estimate
+from lab.processes import make_pool
 from lab.sim.details import Approach
 from lab.sim.metrics import Metrics
-from lab.sim.processes import make_pool
+from lab.sim.scenario import InvalidScenarioError
+from lab.sim.simulator import START_S
 from lab.tables import write_csv
 from models.atomic_write import atomic_write
 
@@ -162,6 +164,11 @@ def make_runs(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as file:
                     file.write(json.dumps(run).encode())
+        except BrokenExecutor:
+            raise InvalidScenarioError(
+                "A process of the simulation ended: SUMO failed, was ended, or did not start within"
+                f" {START_S:.0f} s."
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -18,6 +18,7 @@ from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
 from models.networks.form import (
     ID_MARKS,
+    LONGEST_ID,
     JunctionEntry,
     Lane,
     LaneBehind,
@@ -63,6 +64,7 @@ def import_network(
     signals: Collection[str] | None = None,
     program: str | None = None,
     pedestrian_calls: bool = False,
+    additional: tuple[Path, ...] = (),
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
@@ -72,12 +74,13 @@ def import_network(
         program: id of the programs to take; a signal without it, and all by default, takes its
             last one.
         pedestrian_calls: whether policies observe who waits at the crossings.
+        additional: SUMO files that are read after the net and may have further programs.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
             ``signals`` or the program, or has ids that a network file does not allow.
     """
-    net, remarks = read_sumo_net(path), Remarks()
+    net, remarks = read_sumo_net(path, additional), Remarks()
     known = dict.fromkeys(each.id for programs in net.programs.values() for each in programs)
     if program is not None and program not in known:
         raise InvalidNetworkError(f"{path} has no program {program}; it has {', '.join(known)}.")
@@ -89,6 +92,9 @@ def import_network(
         for signal in wanted:
             taken = _choose(net.programs[signal], signal, program, remarks.add)
             entry = junction_of(net, signal, taken, len(junctions), remarks.add)
+            if waut := net.switched.get(signal):
+                sentence = f"{signal}: the WAUT {waut}, which switches its programs, is left out."
+                remarks.add("WAUT", sentence)
             if entry is not None:
                 junctions.append(entry)
         for signal in net.links if signals is None else ():
@@ -114,6 +120,8 @@ def _choose(programs: list[Program], signal: str, wanted: str | None, remark: Re
     if len(programs) > 1:
         names = ", ".join(each.id for each in programs)
         remark("programs", f"{signal} has the programs {names}; {taken.id} is taken.")
+    for sentence in taken.remarks:
+        remark(sentence, f"{signal}: {sentence}.")
     return taken
 
 
@@ -320,9 +328,12 @@ def _first(error: ValidationError) -> str:
     mistake = error.errors(include_url=False)[0]
     value = mistake["input"]
     if mistake["type"] == "string_pattern_mismatch" and mistake["loc"][-1] in ("id", "lane", "to"):
+        may = f"may have letters, digits and {ID_MARKS} only"
+        if len(value) > LONGEST_ID:
+            may = f"has {len(value)} characters, but may have {LONGEST_ID}"
         return (
-            f"the id {value!r:.220} may have letters, digits and {ID_MARKS} only. Rename it in the"
-            " net, for example with netconvert --numerical-ids"
+            f"the id {value!r:.220} {may}. Rename it in the net, for example with netconvert"
+            " --numerical-ids"
         )
     shown = f" ({value!r:.220})" if isinstance(value, str) else ""
     return f"{mistake['msg'].removeprefix('Value error, ')}{shown}"

@@ -7,19 +7,20 @@ import os
 import xml.etree.ElementTree as ET
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO
 
 from lab.net.nema import in_steps
-from lab.net.program import Program, joined
+from lab.net.program import Program, read_phases
 from models.networks.file import InvalidNetworkError
 from models.networks.form import VEHICLE_SPACE_M, Point
 
 _GZIP = b"\x1f\x8b"
+_INNER = "internal", "crossing", "walkingarea"  # functions of edges that are not roads
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class SumoNet:
         ahead: by lane, the lanes that it leads to. Neither has turnarounds.
         ways: from lane to lane of edges, with the turn, in the order of the file.
         foes: pairs of inner lanes whose vehicles can meet.
+        switched: by signal, the WAUT of SUMO that switches its programs by time.
     """
 
     lanes: dict[str, SumoLane] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class SumoNet:
     ahead: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     ways: list[tuple[str, str, str]] = field(default_factory=list)
     foes: set[tuple[str, str]] = field(default_factory=set)
+    switched: dict[str, str] = field(default_factory=dict)
 
     def way(self, link: SumoLink) -> tuple[Point, ...]:
         """Return the points of a link across its junction, none where the net does not say."""
@@ -150,41 +153,66 @@ class SumoNet:
         return ()
 
 
-def read_sumo_net(path: str | os.PathLike[str]) -> SumoNet:
+def read_sumo_net(path: str | os.PathLike[str], additional: Iterable[Path] = ()) -> SumoNet:
     """Read a ``.net.xml`` or ``.net.xml.gz``.
+
+    Args:
+        additional: SUMO's additional files, whose programs come after those of the net.
 
     Raises:
         InvalidNetworkError: it cannot be read or is not a SUMO network; one sentence.
     """
     net = SumoNet()
-    try:
-        with _opened(Path(path)) as file:
-            for element in _elements(file):
-                _READERS.get(element.tag, _ignore)(net, element)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidNetworkError(f"{path}: cannot be read: {reason}") from error
-    except (ET.ParseError, EOFError, zlib.error, KeyError, ValueError) as error:
-        raise InvalidNetworkError(f"{path} is not a SUMO network: {_reason(error)}") from error
+    _read_file(net, Path(path), _READERS, "net")
+    for each in additional:
+        _read_file(net, each, _READERS_OF_PROGRAMS)
     return net
 
 
+def _read_file(
+    net: SumoNet,
+    path: Path,
+    readers: Mapping[str, Reader],
+    root: str | None = None,
+    within: tuple[Path, ...] = (),
+) -> None:
+    """Read a file and those that it includes; it is within others."""
+    what = "SUMO network" if root else "SUMO file"
+    try:
+        with opened(path) as file:
+            for element in _elements(file, root):
+                if element.tag == "include" and (name := element.get("href")):
+                    if path in within:
+                        raise ValueError("it includes itself")
+                    _read_file(net, path.parent / name, readers, None, (*within, path))
+                readers.get(element.tag, _ignore)(net, element)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidNetworkError(f"{path}: cannot be read: {reason}") from error
+    except InvalidNetworkError:
+        raise
+    except (ET.ParseError, EOFError, zlib.error, KeyError, ValueError) as error:
+        raise InvalidNetworkError(f"{path} is not a {what}: {_reason(error)}") from error
+
+
 @lru_cache(maxsize=4)
-def load_net(path: Path, program: str | None = None) -> SumoNet:
+def load_net(path: Path, program: str | None = None, additional: tuple[Path, ...] = ()) -> SumoNet:
     """Read a network once per process, with NEMA programs in steps; it must not be changed.
 
     Args:
         program: id of the programs that are the last ones of their signals, and so those that
-            count; each signal's last one in the file by default.
+            count; each signal's last one in the files by default.
+        additional: files, see :func:`read_sumo_net`.
     """
-    net = read_sumo_net(path)
+    net = read_sumo_net(path, additional)
     for programs in net.programs.values():
         programs[:] = sorted(map(in_steps, programs), key=lambda each: each.id == program)
     return net
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """Open a file of SUMO's, be it packed."""
     with path.open("rb") as file:
         packed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
@@ -195,16 +223,20 @@ def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
             yield file
 
 
-def _elements(file: IO[bytes] | gzip.GzipFile) -> Iterator[ET.Element]:
-    """Yield the net's own elements, complete, and drop each: memory does not grow with the file."""
+def _elements(file: IO[bytes] | gzip.GzipFile, tag: str | None) -> Iterator[ET.Element]:
+    """Yield the elements below the root, complete, and drop each: memory stays the same.
+
+    Args:
+        tag: that the root must have.
+    """
     depth, root = 0, None
     for event, element in ET.iterparse(file, ("start", "end")):
         if event == "start":
             depth += 1
             if root is None:
                 root = element
-                if element.tag != "net":
-                    raise ValueError(f"it begins with <{element.tag}>, not with <net>")
+                if tag not in (None, element.tag):
+                    raise ValueError(f"it begins with <{element.tag}>, not with <{tag}>")
         else:
             depth -= 1
             if depth == 1:
@@ -216,7 +248,7 @@ def _read_edge(net: SumoNet, edge: ET.Element) -> None:
     name = edge.attrib["id"]
     if edge.get("function") == "crossing":
         net.crossings.add(name)
-    if edge.get("function") is None:
+    if edge.get("function") not in _INNER:
         net.edges[name] = edge.get("from", ""), edge.get("to", "")
         if street := edge.get("name"):
             net.streets[name] = street
@@ -281,25 +313,35 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
 
 
 def _read_program(net: SumoNet, logic: ET.Element) -> None:
-    program = Program(
-        logic.get("programID", "0"),
-        logic.get("type", "static"),
-        logic.get("offset", "0"),
-        tuple(joined(dict(phase.attrib) for phase in logic.iterfind("phase"))),
-        {each.get("key", ""): each.get("value", "") for each in logic.iterfind("param")},
-    )
-    net.programs[logic.attrib["id"]].append(program)
+    """Add a program; one without phases moves the offset of a known one, as in SUMO."""
+    name, programs = logic.get("programID", "0"), net.programs[logic.attrib["id"]]
+    kind, offset = logic.get("type", "static"), logic.get("offset", "0")
+    phases, remarks = read_phases((phase.attrib for phase in logic.iterfind("phase")), kind)
+    for number, known in enumerate(programs):
+        if known.id == name and not phases:
+            programs[number] = replace(known, offset=offset)
+            return
+    params = {each.get("key", ""): each.get("value", "") for each in logic.iterfind("param")}
+    programs.append(Program(name, kind, offset, phases, params, remarks))
+
+
+def _read_switched(net: SumoNet, switched: ET.Element) -> None:
+    net.switched[switched.attrib["junctionID"]] = switched.attrib["wautID"]
 
 
 def _ignore(net: SumoNet, element: ET.Element) -> None:
     pass
 
 
-_READERS = {
+Reader = Callable[[SumoNet, ET.Element], None]
+_READERS_OF_PROGRAMS: dict[str, Reader] = {
+    "tlLogic": _read_program,
+    "wautJunction": _read_switched,
+}
+_READERS: dict[str, Reader] = _READERS_OF_PROGRAMS | {
     "edge": _read_edge,
     "junction": _read_junction,
     "connection": _read_connection,
-    "tlLogic": _read_program,
 }
 
 

@@ -6,7 +6,6 @@ and duarouter looks for the fastest way in an empty city.
 
 from __future__ import annotations
 
-import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import sumo
 
 from lab.net.demand import Demand, InvalidDemandError
 from lab.net.net import load_net
+from lab.processes import run_child
 from models.networks.file import InvalidNetworkError
 
 # Vehicles enter on the emptiest lane and do not wait for a full one.
@@ -161,7 +161,7 @@ def _routed(
             shares.write_text(turns)
             command += [f"--turn-ratio-files={shares}", f"--sink-edges={','.join(ends)}"]
             command += ["--allow-loops"]  # where shares are all that is known, some drive round
-        ran = subprocess.run(command, capture_output=True, text=True)
+        ran = run_child(command)
         if ran.returncode:
             said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
             raise InvalidDemandError(f"SUMO's {router} makes no routes: {said}")

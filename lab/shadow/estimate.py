@@ -19,8 +19,8 @@ import sumo
 from lab.evaluate.checks import check_signals
 from lab.evaluate.statistics import Estimate, estimate
 from lab.net.demand import Demand, Entry
-from lab.net.net import load_net
 from lab.net.routing import Roads, make_routes
+from lab.processes import run_child
 from lab.shadow.findings import COUNTED_S, Findings, Span
 from lab.sim.controllers import Control, policy_control, run
 from lab.sim.programs import own_programs
@@ -121,7 +121,7 @@ def edge_counts(findings: Findings, span: Span, scenario: Scenario) -> Counts:
     Raises:
         InvalidScenarioError: nothing was counted.
     """
-    lanes = load_net(scenario.net, scenario.program).lanes
+    lanes = scenario.sumo_net.lanes
     by_lane = findings.vehicles[span.segment.segment]
     counted, broken = {lane for lane, _ in by_lane}, findings.failed_lanes()
     unknown = {lanes[lane].edge for lane in broken & lanes.keys()}
@@ -183,9 +183,7 @@ def _sample(counts: Counts, day_s: int, routes: Path, output: Path, seed: int) -
     ]
     environment = {**os.environ, "SUMO_HOME": str(home)}
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=SAMPLE_TIMEOUT_S
-        )
+        ran = run_child(command, SAMPLE_TIMEOUT_S, environment)
     except subprocess.TimeoutExpired:
         raise InvalidScenarioError(
             f"SUMO's routeSampler did not end within {SAMPLE_TIMEOUT_S:.0f} s."

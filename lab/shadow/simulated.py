@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.sax.saxutils import quoteattr
 
-from lab.net.net import load_net
 from lab.shadow.lamps import Stages
 from lab.shadow.records import Record
 from lab.sim.controllers import Control, run
@@ -20,7 +19,7 @@ from lab.sim.scenario import Scenario
 from lab.sim.simulator import read_states, shown_states
 
 SETBACK_M = 50.0  # from the stop line to a lane's loop, or half of a shorter lane
-_STATES, _LOOPS = "states.xml", "loops.xml"
+_STATES, _LOOPS = "greenwave.states.xml", "greenwave.loops.xml"
 
 
 def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
@@ -32,9 +31,12 @@ def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
     observed: list[Observations] = []
     with TemporaryDirectory(prefix="greenwave-") as temporary:
         folder = Path(temporary)
-        elements = (*scenario.elements, *_outputs(scenario, folder))
-        watched = replace(scenario, elements=elements)
-        run(watched, seed, control, lambda observations, actions: observed.append(observations))
+        watched = replace(scenario, elements=(*scenario.elements, *_outputs(scenario)))
+
+        def observe(observations: Observations, actions: object) -> None:
+            observed.append(observations)
+
+        run(watched, seed, control, observe, folder)
         states = [
             Record(time=each.time_s, junction=each.signal, state=each.state)
             for each in read_states(folder / _STATES)
@@ -44,10 +46,10 @@ def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
     return list(merge(states, loops, decisions, key=attrgetter("time")))
 
 
-def _outputs(scenario: Scenario, folder: Path) -> Iterator[str]:
-    lanes = load_net(scenario.net, scenario.program).lanes
-    loops = quoteattr(str(folder / _LOOPS))
-    yield from shown_states(scenario, folder / _STATES)
+def _outputs(scenario: Scenario) -> Iterator[str]:
+    lanes = scenario.sumo_net.lanes
+    loops = quoteattr(_LOOPS)
+    yield from shown_states(scenario, _STATES)
     for junction in scenario.network.junctions:
         for lane in junction.lanes:
             position_m = -min(SETBACK_M, lanes[lane.id].length_m / 2)

@@ -41,14 +41,19 @@ Control = Programs | MakeController
 
 
 def run(
-    scenario: Scenario, seed: int, control: Control, on_decision: OnDecision | None = None
+    scenario: Scenario,
+    seed: int,
+    control: Control,
+    on_decision: OnDecision | None = None,
+    outputs: Path | None = None,
 ) -> Metrics:
     """Simulate a scenario under one controller, or under programs that SUMO runs.
 
     Args:
         on_decision: called before each step with what was observed and decided.
+        outputs: folder for what SUMO writes; None for a temporary one.
     """
-    with open_run(scenario, seed, control) as (environment, controller, observations):
+    with open_run(scenario, seed, control, outputs) as (environment, controller, observations):
         while not environment.is_over:
             actions = controller.act(observations)
             if on_decision is not None:
@@ -59,11 +64,11 @@ def run(
 
 @contextmanager
 def open_run(
-    scenario: Scenario, seed: int, control: Control
+    scenario: Scenario, seed: int, control: Control, outputs: Path | None = None
 ) -> Iterator[tuple[Environment, Controller, Observations]]:
     """Begin a run: yield its environment, its controller, and what is observed first."""
     programs = control.elements if isinstance(control, Programs) else None
-    with Environment(scenario, programs) as environment:
+    with Environment(scenario, programs, outputs) as environment:
         observations = environment.reset(seed)
         controller = KeepPhase() if isinstance(control, Programs) else control(environment)
         yield environment, controller, observations

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import libsumo
 
-from lab.net.net import SumoLane, load_net
+from lab.net.net import SumoLane
 from lab.sim.scenario import Scenario
 
 _CAR_M = 5.0  # length of a car, SUMO's default
@@ -31,7 +31,7 @@ class Detectors:
     """Watches the running simulation; looks every few seconds miss no vehicle on these roads."""
 
     def __init__(self, scenario: Scenario) -> None:
-        lanes = load_net(scenario.net).lanes
+        lanes = scenario.sumo_net.lanes
         self._approaches = {
             each.id: _Approaches([lanes[lane.id] for lane in each.lanes])
             for each in scenario.network.junctions

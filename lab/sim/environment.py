@@ -17,14 +17,13 @@ from typing import Self
 import libsumo
 import numpy as np
 
-from lab.net.net import load_net
 from lab.sim.details import Queues, read_details
 from lab.sim.loops import Loops
 from lab.sim.metrics import Metrics, sum_up
 from lab.sim.observation import Observation, encode_observation
 from lab.sim.scenario import Counts, Scenario
 from lab.sim.signal import GuardedSignal, Signal, TimedSignal
-from lab.sim.simulator import ROUTES, STATISTICS, TRIPS, Change, sumo_command, sumo_errors
+from lab.sim.simulator import ROUTES, STATISTICS, TRIPS, Change, start, sumo_errors
 from lab.sim.trips import read_trips
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
@@ -45,6 +44,7 @@ class Environment:
     Args:
         programs: SUMO's ``tlLogic`` elements, in XML; the net's own programs run where they name
             none. None to set signals by actions.
+        outputs: folder for what SUMO writes; None for a temporary one.
 
     Attributes:
         seed: of the run.
@@ -52,8 +52,14 @@ class Environment:
         changes: of the signals that actions set, in their order.
     """
 
-    def __init__(self, scenario: Scenario, programs: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        programs: Sequence[str] | None = None,
+        outputs: Path | None = None,
+    ) -> None:
         self.scenario = scenario
+        self._kept_outputs = outputs
         self._programs = programs
         self._junctions = {each.id: each for each in scenario.network.junctions}
         self._scales = {
@@ -89,12 +95,11 @@ class Environment:
         self.close()
         self.seed = seed
         self._folder = TemporaryDirectory(prefix="greenwave-")
-        folder = Path(self._folder.name)
-        self._outputs = folder
+        folder = self._outputs = self._kept_outputs or Path(self._folder.name)
         self._loops = self._new_loops()
         elements = (*(self._programs or ()), *(self._loops.elements if self._loops else ()))
-        with sumo_errors(self.scenario):
-            libsumo.start(sumo_command(self.scenario, seed, folder, elements))
+        with sumo_errors(self.scenario, self._programs):
+            start(self.scenario, seed, folder, elements)
         self.time_s = self.scenario.begin_s
         self.changes: list[Change] = []
         self._shown = dict.fromkeys(self._junctions, "")
@@ -136,7 +141,7 @@ class Environment:
             self._signals[name].request(phase)
         began_s = self.time_s
         until_s = min(began_s + self.scenario.decision_s, self.scenario.end_s)
-        with sumo_errors(self.scenario):
+        with sumo_errors(self.scenario, self._programs):
             while self.time_s < until_s:
                 if self._programs is None:
                     self._show()
@@ -232,7 +237,7 @@ class Environment:
         if not self.scenario.detailed:
             return metrics
         scenario, routes = self.scenario, self._outputs / ROUTES
-        net, period_s = load_net(scenario.net), (scenario.begin_s, self.time_s)
+        net, period_s = scenario.sumo_net, (scenario.begin_s, self.time_s)
         values, network = trips.values, scenario.network
         details = read_details(values, routes, pending, net, network, queues, period_s)
         return replace(metrics, details=details)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
-from lab.net.net import SumoLane, SumoNet, load_net
+from lab.net.net import SumoLane, SumoNet
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from models.networks.form import Detector, JunctionEntry, NetworkFile
 
@@ -65,7 +65,7 @@ def with_detectors(scenario: Scenario, layout: str) -> Scenario:
     Raises:
         InvalidScenarioError: there are none, or they are not on their lanes.
     """
-    net = load_net(scenario.net)
+    net = scenario.sumo_net
     network = scenario.network if layout == FILE else lay_out(scenario.network, net, layout)
     if not any(junction.detectors for junction in network.junctions):
         raise InvalidScenarioError(f"The network file of {network.name} declares no detectors.")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.sim.details import Details
+from lab.sim.scenario import InvalidScenarioError
 from lab.sim.trips import Trips, Values, read_trips
 
 
@@ -143,8 +144,16 @@ def sum_up(
     Args:
         statistics: SUMO's statistic file.
         classes: by type of vehicle.
+
+    Raises:
+        InvalidScenarioError: SUMO counts more vehicles.
     """
     values, number = trips.values, len(trips.kinds)
+    if statistics is not None and number < (vehicles := _read_vehicles(statistics)):
+        raise InvalidScenarioError(
+            f"SUMO reports the trips of {number} of {vehicles} vehicles: some, or their types, have"
+            " the parameter has.tripinfo.device. Remove it: the delay counts all vehicles."
+        )
     driven = np.column_stack([values[key] for key in ("waitingTime", "duration", "timeLoss")])
     times = driven + values["departDelay"][:, None]
     waiting, travel, time_loss = times.mean(axis=0) if number else (0.0, 0.0, 0.0)
@@ -165,6 +174,12 @@ def sum_up(
         },
         departed=Departed.of(values),
     )
+
+
+def _read_vehicles(path: Path) -> int:
+    """Return the vehicles that entered or wait to do so."""
+    vehicles = next(ET.parse(path).getroot().iter("vehicles")).attrib
+    return int(vehicles["inserted"]) + int(vehicles["waiting"])
 
 
 def _read_incidents(path: Path) -> Incidents:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from lab.net.net import load_net
 from lab.net.signal_times import signal_times
+from lab.sim.configuration import read_sumocfg
 from lab.sim.layouts import FILE, LAYOUTS, with_detectors
 from lab.sim.scenario import (
+    Configured,
     Demand,
     InvalidScenarioError,
     RouteFiles,
     Scenario,
-    read_sumocfg,
 )
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
@@ -117,19 +118,20 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         InvalidNetworkError, InvalidScenarioError: a file cannot be used, or an option is missing.
     """
     network = read_network_file(options.network)
-    begin_s, end_s = options.begin, options.end
+    begin_s, end_s, configured = options.begin, options.end, None
     if options.sumocfg is not None:
         if options.net is not None or options.routes:
             raise InvalidScenarioError("Say either --sumocfg, or --net and --routes.")
         files = read_sumocfg(options.sumocfg, begin_s, end_s)
         net, routes, additional = files.net, files.routes, files.additional
-        begin_s, end_s = files.begin_s, files.end_s
+        begin_s, end_s, configured = files.begin_s, files.end_s, files.configured
     else:
         if options.net is None or not options.routes or end_s is None:
             raise InvalidScenarioError("Say --sumocfg, or --net, --routes and --end.")
         net, routes, additional = options.net, tuple(options.routes), ()
     demand = RouteFiles(routes)
-    return scenario_with(options, network, net, demand, begin_s or 0, end_s, additional)
+    begin_s = begin_s or 0
+    return scenario_with(options, network, net, demand, begin_s, end_s, additional, configured)
 
 
 def scenario_with(
@@ -140,6 +142,7 @@ def scenario_with(
     begin_s: int,
     end_s: int,
     additional: tuple[Path, ...] = (),
+    configured: Configured | None = None,
 ) -> Scenario:
     """Return a scenario under the rules of :func:`add_rules`.
 
@@ -147,7 +150,15 @@ def scenario_with(
         InvalidNetworkError, InvalidScenarioError: the net cannot be used, or lacks the program.
     """
     program = options.program or network.program
-    programs = load_net(net, program).programs
+    read = load_net(net, program, additional)
+    programs = read.programs
+    for junction in network.junctions:
+        if waut := read.switched.get(junction.id):
+            raise InvalidScenarioError(
+                f"The WAUT {waut} of SUMO's files switches the programs of signal {junction.id} by"
+                " time, and would end those that are compared. Remove it and its wautJunctions,"
+                " and choose a program with --program."
+            )
     known = dict.fromkeys(each.id for each_of in programs.values() for each in each_of)
     if program is not None and program not in known:
         raise InvalidScenarioError(f"{net} has no program {program}; it has {', '.join(known)}.")
@@ -168,7 +179,7 @@ def scenario_with(
         min_green_s,
         options.counts,
         additional,
-        getattr(options, "sumocfg", None),
+        configured,
         cyclic=options.cyclic,
         program=program,
         bus_weight=options.bus_weight,

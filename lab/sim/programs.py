@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 
 import libsumo
 
-from lab.net.net import load_net
-from lab.net.program import Program
+from lab.net.net import SumoNet
+from lab.net.program import Program, text_of
 from lab.sim.environment import layers_of
 from lab.sim.scenario import Scenario
-from lab.sim.simulator import sumo_command, sumo_errors
+from lab.sim.simulator import drive, sumo_errors
 from lab.sim.trips import read_routes
 from lab.sim.webster import Flows, green_phases, green_times_s
 from models.signals.safety import SafetyLayer, Shown
@@ -42,7 +42,7 @@ def own_programs(scenario: Scenario) -> Programs:
     """Return what lets SUMO run the net's own programs: nothing, or a switch to those named."""
     if scenario.program is None:
         return Programs()
-    programs = load_net(scenario.net, scenario.program).programs
+    programs = scenario.sumo_net.programs
     switch = ET.Element("WAUT", id=NAME, refTime="0", startProg=scenario.program)
     signals = [
         ET.Element("wautJunction", wautID=NAME, junctionID=each.id)
@@ -65,14 +65,14 @@ def actuated(
         begin_at_minimum: SUMO shows the first green of a run for its duration. Shorten that, and
             with it where the program begins, to the minimum green.
     """
-    net = load_net(scenario.net, scenario.program)
+    net = scenario.sumo_net
     layers = layers_of(scenario) if scenario.guarded else {}
     elements = []
     for junction in scenario.network.junctions:
         program = net.programs[junction.id][-1]
         own = _own_phases(program, begin_at_minimum)
         phases = _guarded_phases(layers[junction.id]) if layers else own
-        elements.append(program_element(junction.id, kind, program.offset, phases))
+        elements.append(program_element(junction.id, kind, program.offset, phases, free_id(net)))
     return Programs(tuple(elements))
 
 
@@ -99,10 +99,10 @@ def _guarded_phases(layer: SafetyLayer) -> Iterator[dict[str, str]]:
     between_s = sum(steps[-1].after_s for steps in changes)
     longest_s = min(MAX_GREEN_S, (min(layer.max_red_s) - between_s) // (n_phases - 1))
     for green, least_s, steps in zip(layer.phases, layer.min_green_s, changes, strict=True):
-        bounds = {"minDur": f"{least_s:.0f}", "maxDur": f"{longest_s:.0f}"}
-        yield {"duration": f"{least_s:.0f}", "state": green} | bounds
+        bounds = {"minDur": text_of(least_s), "maxDur": text_of(longest_s)}
+        yield {"duration": text_of(least_s), "state": green} | bounds
         for step, following in pairwise(steps):
-            yield {"duration": f"{following.after_s - step.after_s:.0f}", "state": step.state}
+            yield {"duration": text_of(following.after_s - step.after_s), "state": step.state}
 
 
 def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _bounded(phase: dict[str, str], begin_at_minimum: bool) -> dict[str, str]:
 @lru_cache(maxsize=8)
 def webster(scenario: Scenario) -> Programs:
     """Return the net's own programs with cycle and splits for the flows of the scenario."""
-    net = load_net(scenario.net, scenario.program)
+    net = scenario.sumo_net
     flows = count_flows(scenario, FLOWS_SEED)
     elements = []
     for junction in scenario.network.junctions:
@@ -121,13 +121,21 @@ def webster(scenario: Scenario) -> Programs:
         greens = green_times_s(net, junction.id, flows)
         phases = (
             {
-                "duration": f"{greens.get(number, float(phase['duration'])):.0f}",
+                "duration": text_of(greens.get(number, float(phase["duration"]))),
                 "state": phase["state"],
             }
             for number, phase in enumerate(program.phases)
         )
-        elements.append(program_element(junction.id, "static", program.offset, phases))
+        made = program_element(junction.id, "static", program.offset, phases, free_id(net))
+        elements.append(made)
     return Programs(tuple(elements))
+
+
+def free_id(net: SumoNet) -> str:
+    """Return an id that no program has, as an exported one may be among the user's files."""
+    taken = {each.id for programs in net.programs.values() for each in programs}
+    names = (NAME, *(f"{NAME}.{number}" for number in range(len(taken))))
+    return next(name for name in names if name not in taken)
 
 
 def count_flows(scenario: Scenario, seed: int) -> Flows:
@@ -139,8 +147,7 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     with TemporaryDirectory(prefix="greenwave-") as folder:
         routes = Path(folder, "driven.xml")
         with sumo_errors(scenario):
-            libsumo.start(sumo_command(scenario, seed, Path(folder), driven=routes))
-            libsumo.simulationStep(scenario.end_s)
+            drive(scenario, seed, Path(folder), driven=routes)
             for vehicle in libsumo.simulation.getPendingVehicles():
                 counts.update(pairwise(libsumo.vehicle.getRoute(vehicle)))
             libsumo.close()
@@ -150,9 +157,11 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     return {pair: count / hours for pair, count in counts.items()}
 
 
-def program_element(signal: str, kind: str, offset: str, phases: Iterable[dict[str, str]]) -> str:
+def program_element(
+    signal: str, kind: str, offset: str, phases: Iterable[dict[str, str]], name: str
+) -> str:
     """Return a program as SUMO's ``tlLogic`` element, in XML."""
-    logic = ET.Element("tlLogic", id=signal, type=kind, programID=NAME, offset=offset)
+    logic = ET.Element("tlLogic", id=signal, type=kind, programID=name, offset=offset)
     for phase in phases:
         ET.SubElement(logic, "phase", phase)
     return ET.tostring(logic, encoding="unicode")

@@ -7,13 +7,12 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.sim.controllers import Control, open_run
+from lab.net.program import text_of
+from lab.sim.controllers import Control, open_run, run
 from lab.sim.metrics import Metrics, read_trip_metrics
-from lab.sim.programs import Programs, program_element
+from lab.sim.programs import Programs, free_id, program_element
 from lab.sim.scenario import Scenario
-from lab.sim.simulator import TRIPS, Change, run_alone
-
-FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
+from lab.sim.simulator import TRIPS, Change, show
 
 
 def record(scenario: Scenario, seed: int, control: Control) -> Programs:
@@ -28,11 +27,10 @@ def record(scenario: Scenario, seed: int, control: Control) -> Programs:
         while not environment.is_over:
             observations = environment.step(controller.act(observations))
         changes = sorted(environment.changes, key=lambda change: change.signal)
+        name, begin = free_id(scenario.sumo_net), f"{scenario.begin_s}"
         return Programs(
             tuple(
-                program_element(
-                    signal, "static", f"{scenario.begin_s}", _phases(list(own), scenario)
-                )
+                program_element(signal, "static", begin, _phases(list(own), scenario), name)
                 for signal, own in groupby(changes, key=lambda change: change.signal)
             )
         )
@@ -41,7 +39,7 @@ def record(scenario: Scenario, seed: int, control: Control) -> Programs:
 def _phases(changes: Sequence[Change], scenario: Scenario) -> list[dict[str, str]]:
     ends_s = [*(change.time_s for change in changes[1:]), scenario.end_s + 1]
     return [
-        {"duration": f"{end_s - change.time_s}", "state": change.state}
+        {"duration": text_of(end_s - change.time_s), "state": change.state}
         for change, end_s in zip(changes, ends_s, strict=True)
     ]
 
@@ -52,7 +50,8 @@ def replay(scenario: Scenario, seed: int, programs: Programs, gui: bool = True) 
     Raises:
         InvalidScenarioError: SUMO refuses the scenario, or cannot open a window.
     """
+    if not gui:
+        return run(scenario, seed, programs)
     with TemporaryDirectory(prefix="greenwave-") as folder:
-        window = ("sumo-gui", "--start", f"--delay={FRAME_MS}") if gui else ("sumo",)
-        run_alone(scenario, seed, Path(folder), programs.elements, *window)
+        show(scenario, seed, Path(folder), programs.elements)
         return read_trip_metrics(Path(folder, TRIPS))

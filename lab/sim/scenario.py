@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from lab.net.net import SumoNet, load_net
 from lab.net.signal_times import SignalTimes
-from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 from models.policy.training_record import Counts as Counts
-
-SYNONYMS = {  # of SUMO's options
-    **{"n": "net-file", "net": "net-file", "r": "route-files", "routes": "route-files"},
-    **{"a": "additional-files", "additional": "additional-files", "b": "begin", "e": "end"},
-}
 
 
 class InvalidScenarioError(ValueError):
@@ -60,6 +53,22 @@ class RouteFiles:
         return ", ".join(path.name for path in self.files) or "the traffic of additional files"
 
 
+class Configured(NamedTuple):
+    """What a simulation has of a user's SUMO configuration, see :mod:`lab.sim.configuration`.
+
+    Attributes:
+        path: of the configuration.
+        arguments: for the options that it keeps.
+        files: that these name.
+        replaced: options that the simulation has instead.
+    """
+
+    path: Path
+    arguments: tuple[str, ...]
+    files: tuple[Path, ...]
+    replaced: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A network and its traffic.
@@ -73,8 +82,7 @@ class Scenario:
         min_green_s: green that a phase has at least.
         counts: the vehicles of the observation: those that stand, or all on a lane.
         additional: further SUMO files.
-        config: SUMO configuration, which SUMO reads, too. The files, times and outputs here
-            replace its own; everything else holds, such as step-length and scale.
+        configured: of a SUMO configuration.
         elements: further elements of a SUMO additional file, in XML.
         guarded: whether signals are behind the safety layer, which then decides their times.
         max_walk_wait_s: the layer's longest red of a phase with crossings; None for its longest
@@ -101,7 +109,7 @@ class Scenario:
     min_green_s: int = 0
     counts: Counts = "standing"
     additional: tuple[Path, ...] = ()
-    config: Path | None = None
+    configured: Configured | None = None
     elements: tuple[str, ...] = ()
     guarded: bool = False
     max_walk_wait_s: float | None = None
@@ -133,9 +141,14 @@ class Scenario:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What SUMO reads."""
-        config = () if self.config is None else (self.config,)
-        return (self.net, *self.demand.files, *self.additional, *config)
+        """What SUMO reads, without the files that these include."""
+        more = () if self.configured is None else self.configured.files
+        return (self.net, *self.demand.files, *self.additional, *more)
+
+    @property
+    def sumo_net(self) -> SumoNet:
+        """The net with the programs that SUMO would run, be they of the net or of other files."""
+        return load_net(self.net, self.program, self.additional)
 
     @property
     def times(self) -> SignalTimes:
@@ -144,82 +157,3 @@ class Scenario:
     @property
     def n_decisions(self) -> int:
         return -((self.begin_s - self.end_s) // self.decision_s)
-
-
-@dataclass(frozen=True)
-class SumoFiles:
-    """What a ``.sumocfg`` names; paths are those of the machine."""
-
-    net: Path
-    routes: tuple[Path, ...]
-    additional: tuple[Path, ...]
-    begin_s: int
-    end_s: int
-
-
-def read_sumocfg(
-    path: str | os.PathLike[str], begin_s: int | None = None, end_s: int | None = None
-) -> SumoFiles:
-    """Read net, routes and times of a configuration.
-
-    Args:
-        begin_s, end_s: replace its own.
-
-    Raises:
-        InvalidNetworkError: it cannot be read, or has no net or no traffic.
-        InvalidScenarioError: it has no end, and none is given.
-    """
-    try:
-        root = ET.parse(path).getroot()
-    except OSError as error:
-        raise InvalidNetworkError(f"{path}: cannot be read: {error.strerror}") from error
-    except ET.ParseError as error:
-        raise InvalidNetworkError(f"{path} is not a SUMO configuration: {error}") from error
-    values = options_of(root)
-    folder = Path(path).parent
-    if not values.get("net-file"):
-        raise InvalidNetworkError(f"{path} does not say its net-file.")
-    if not values.get("route-files") and not values.get("additional-files"):
-        raise InvalidNetworkError(f"{path} has neither route-files nor additional-files.")
-    try:
-        times = {name: seconds_of(values[name]) for name in ("begin", "end") if values.get(name)}
-    except ValueError as error:
-        raise InvalidNetworkError(f"{path}: {error}") from None
-    times |= {name: s for name, s in (("begin", begin_s), ("end", end_s)) if s is not None}
-    if times.get("end", -1) < 0:  # SUMO's -1 means that there is no end
-        raise InvalidScenarioError(f"{path} does not say its end; add --end.")
-    return SumoFiles(
-        folder / values["net-file"],
-        _paths(folder, values.get("route-files", "")),
-        _paths(folder, values.get("additional-files", "")),
-        times.get("begin", 0),
-        times["end"],
-    )
-
-
-def options_of(configuration: ET.Element) -> dict[str, str]:
-    """Return the options of a SUMO configuration under their long names."""
-    return {
-        SYNONYMS.get(each.tag, each.tag): each.get("value", each.get("v", ""))
-        for each in configuration.iter()
-    }
-
-
-def seconds_of(text: str) -> int:
-    """Return whole seconds of a time as SUMO reads it: ``3600.0``, ``1:00:00``, ``0:1:00:00``.
-
-    Raises:
-        ValueError: it is not a time.
-    """
-    *larger, seconds = text.strip().split(":")
-    try:
-        if len(larger) not in (0, 2, 3):
-            raise ValueError
-        days, hours, minutes = (0, 0, 0, *map(int, larger))[-3:]
-        return int(((days * 24 + hours) * 60 + minutes) * 60 + float(seconds))
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a time; write seconds or H:MM:SS") from None
-
-
-def _paths(folder: Path, names: str) -> tuple[Path, ...]:
-    return tuple(folder / name.strip() for name in names.split(",") if name.strip())

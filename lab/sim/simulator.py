@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import faulthandler
+import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +14,17 @@ from xml.sax.saxutils import quoteattr
 import libsumo
 import sumo
 
+from lab.processes import run_child
 from lab.sim.details import OPTIONS
-from lab.sim.scenario import InvalidScenarioError, Scenario, options_of
+from lab.sim.scenario import InvalidScenarioError, Scenario
 
 SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
-TRIPS, STATISTICS, ROUTES = "trips.xml", "statistics.xml", "driven.xml"
+TRIPS, STATISTICS, ROUTES = "greenwave.trips.xml", "greenwave.statistics.xml", "greenwave.xml"
+SAID = "greenwave.said.txt"
+START_S = 300.0  # that SUMO may take to read all files
+CHUNK_S = 60
+FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
+UP, DEEPEST = "../", 64  # from any folder to the root of the file system
 WAITING_MEMORY_S = 86_400  # of vehicles' accumulated waiting; SUMO's default is 100 s
 
 
@@ -27,6 +34,49 @@ class Change(NamedTuple):
     time_s: float
     signal: str
     state: str
+
+
+def start(
+    scenario: Scenario,
+    seed: int,
+    folder: Path,
+    programs: Sequence[str] = (),
+    driven: Path | None = None,
+) -> None:
+    """Start SUMO in this process, which ends if that takes longer than START_S.
+
+    SUMO then holds the interpreter, so only the watchdog in C can act.
+
+    Raises:
+        libsumo.TraCIException: SUMO refuses a file; with the reason, which it writes to stderr.
+    """
+    command, said = sumo_command(scenario, seed, folder, programs, driven), folder / SAID
+    terminal = os.dup(2)
+    with said.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    faulthandler.dump_traceback_later(START_S, exit=True, file=terminal)
+    try:
+        libsumo.start(command)
+    except SUMO_ERRORS as error:
+        lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise libsumo.TraCIException(next(filter(None, lines), str(error))) from None
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def drive(
+    scenario: Scenario,
+    seed: int,
+    folder: Path,
+    programs: Sequence[str] = (),
+    driven: Path | None = None,
+) -> None:
+    """Let SUMO drive a scenario to its end; the caller closes it."""
+    start(scenario, seed, folder, programs, driven)
+    for second in range(scenario.begin_s, scenario.end_s, CHUNK_S):  # so that Ctrl-C is seen
+        libsumo.simulationStep(min(second + CHUNK_S, scenario.end_s))
 
 
 def sumo_command(
@@ -39,7 +89,7 @@ def sumo_command(
     """Return SUMO's command; it writes TRIPS, with every vehicle, and STATISTICS into the folder.
 
     Teleporting is off: it would take vehicles out of a jam, and so flatter the worse controller.
-    Outputs that a configuration asks for go into the folder, too, as runs in parallel share it.
+    Outputs that files of the scenario ask for go into the folder, too, whatever their own is.
 
     Args:
         driven: file for the routes of vehicles that departed.
@@ -48,13 +98,12 @@ def sumo_command(
     elements = "".join((*scenario.elements, *programs))
     additional.write_text(f"<additional>{elements}</additional>", encoding="utf-8")
     routes = scenario.demand.route_files(seed, folder)
-    outputs = _configured_outputs(scenario.config, folder)
-    outputs |= {"tripinfo-output": folder / TRIPS, "statistic-output": folder / STATISTICS}
+    outputs = {"tripinfo-output": folder / TRIPS, "statistic-output": folder / STATISTICS}
     if driven is not None or scenario.detailed:
         outputs["vehroute-output"] = driven or folder / ROUTES
     return [
         "sumo",
-        *([] if scenario.config is None else [f"--configuration-file={scenario.config}"]),
+        *(scenario.configured.arguments if scenario.configured else ()),
         f"--net-file={scenario.net}",
         *([f"--route-files={','.join(map(str, routes))}"] if routes else []),
         f"--additional-files={','.join(map(str, (*scenario.additional, additional)))}",
@@ -64,7 +113,7 @@ def sumo_command(
         "--time-to-teleport=-1",
         f"--waiting-time-memory={WAITING_MEMORY_S}",
         *(f"--{name}={path}" for name, path in outputs.items()),
-        "--output-prefix=",
+        f"--output-prefix={UP * DEEPEST}{str(folder.absolute())[1:]}/",
         "--tripinfo-output.write-unfinished",
         "--tripinfo-output.write-undeparted",
         "--vehroute-output.write-unfinished",
@@ -74,47 +123,26 @@ def sumo_command(
     ]
 
 
-def run_alone(
-    scenario: Scenario,
-    seed: int,
-    folder: Path,
-    programs: Sequence[str] = (),
-    program: str = "sumo",
-    *options: str,
-) -> None:
-    """Let SUMO's own program, or sumo-gui, drive a scenario with the programs of its signals.
+def show(scenario: Scenario, seed: int, folder: Path, programs: Sequence[str]) -> None:
+    """Show a scenario in sumo-gui, until its window is closed.
 
     Raises:
-        InvalidScenarioError: such as for a route that leaves the network, or without a display.
+        InvalidScenarioError: it fails, such as without a display.
     """
     _, *command = sumo_command(scenario, seed, folder, programs)
-    executable = str(Path(sumo.SUMO_HOME, "bin", program))
-    ran = subprocess.run([executable, *command, *options], capture_output=True, text=True)
+    window = str(Path(sumo.SUMO_HOME, "bin", "sumo-gui"))
+    ran = run_child([window, *command, "--start", f"--delay={FRAME_MS}"])
     if ran.returncode:
         said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
-        if program != "sumo":
-            raise InvalidScenarioError(f"{program} has failed: {said}")
-        raise _cannot_drive(scenario, said)
-
-
-def _cannot_drive(scenario: Scenario, reason: str) -> InvalidScenarioError:
-    return InvalidScenarioError(
-        f"SUMO cannot drive {scenario.demand} on {scenario.net.name}: {reason}"
-    )
-
-
-def _configured_outputs(config: Path | None, folder: Path) -> dict[str, Path]:
-    options = {} if config is None else options_of(ET.parse(config).getroot())
-    return {
-        name: folder / f"{name}.xml"
-        for name, value in options.items()
-        if value and (name.endswith("-output") or name == "netstate-dump")
-    }
+        raise InvalidScenarioError(f"sumo-gui has failed: {said}")
 
 
 @contextmanager
-def sumo_errors(scenario: Scenario) -> Iterator[None]:
+def sumo_errors(scenario: Scenario, programs: Sequence[str] | None = ()) -> Iterator[None]:
     """Turn SUMO's errors into a sentence, and free the simulator then.
+
+    Args:
+        programs: that were made for the run, and may be what SUMO refuses.
 
     Raises:
         InvalidScenarioError: such as for a route that leaves the network.
@@ -124,13 +152,20 @@ def sumo_errors(scenario: Scenario) -> Iterator[None]:
     except SUMO_ERRORS as error:
         libsumo.close()
         reason = " ".join(str(error).split()) or "no reason"
-        raise _cannot_drive(scenario, reason) from error
+        driven = f"{scenario.demand} on {scenario.net.name}"
+        if programs and "tlLogic" in reason:
+            driven = f"the programs made for {scenario.net.name}"
+        raise InvalidScenarioError(f"SUMO cannot drive {driven}: {reason}") from error
 
 
-def shown_states(scenario: Scenario, path: Path) -> Iterator[str]:
-    """Yield the elements that let SUMO write what the signals show, for :func:`read_states`."""
+def shown_states(scenario: Scenario, name: str) -> Iterator[str]:
+    """Yield the elements that let SUMO write what the signals show, for :func:`read_states`.
+
+    Args:
+        name: of the file, in the folder of the run.
+    """
     for junction in scenario.network.junctions:
-        source, to = quoteattr(junction.id), quoteattr(str(path))
+        source, to = quoteattr(junction.id), quoteattr(name)
         yield f'<timedEvent type="SaveTLSSwitchStates" source={source} dest={to}/>'
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from lab.processes import make_pool
 from lab.sim.controllers import PlanByClock, run
 from lab.sim.daily_demand import DAY_S, HOUR_S
 from lab.sim.fixed_time import FEWEST_DECISIONS, LOST_S, phase_times
-from lab.sim.processes import make_pool
 from lab.sim.shipped import DECISION_S, shipped_demand, shipped_scenario
 from models.atomic_write import atomic_write
 from models.networks.shipped import SHIPPED

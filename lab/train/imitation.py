@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from lab.processes import make_pool
 from lab.sim.environment import Environment
-from lab.sim.processes import make_pool
 from lab.train.checkpoint import read_checkpoint, write_atomically
 from lab.train.planner import Planner
 from lab.train.policy_network import (

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from lab.processes import make_pool
 from lab.sim import controllers
 from lab.sim.metrics import Metrics
-from lab.sim.processes import make_pool
 from lab.train.checkpoint import write_atomically
 from lab.train.mappo import Config, Episode, Trainer
 from lab.train.policy_network import (

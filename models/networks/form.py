@@ -19,8 +19,8 @@ MAX_LINKS = 512
 WALK_S = 7.0  # least walk of a crossing, as MUTCD recommends
 VEHICLE_SPACE_M = 7.5  # a standing passenger car and the gap before it, SUMO's defaults
 
-ID_MARKS = "_.:#()+/-"
-Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,200}}$")]
+ID_MARKS, LONGEST_ID = "_.:#()+/-", 200
+Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9{ID_MARKS}]{{1,{LONGEST_ID}}}$")]
 Point = tuple[float, float]
 State = Annotated[str, Field(pattern=r"^[GgrsuoOyY]+$", max_length=MAX_LINKS)]
 

@@ -23,7 +23,8 @@ def add_network(network: argparse.ArgumentParser) -> None:
     actions = network.add_subparsers(required=True, metavar="ACTION")
     help = "derive a network file from a SUMO network, and report what is left out"
     importing = add_action(actions, "import", _import, help, has_instance=False)
-    importing.add_argument("net", type=Path, help="SUMO network, .net.xml or .net.xml.gz")
+    nets = "SUMO network, .net.xml or .net.xml.gz, or .sumocfg that names one"
+    importing.add_argument("net", type=Path, help=nets)
     importing.add_argument("--name", help="of the network (default: of the file)")
     signals = "ids with commas between (default: all)"
     importing.add_argument("--signals", type=_ids, metavar="IDS", help=signals)
@@ -55,9 +56,9 @@ def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from lab.net.importing import import_network
     with as_command_error(InvalidNetworkError):
-        network, remarks = import_network(
-            options.net, options.name, options.signals, options.program, options.pedestrian_calls
-        )
+        net, additional = _named(options.net)
+        chosen = options.name, options.signals, options.program, options.pedestrian_calls
+        network, remarks = import_network(net, *chosen, additional)
     for sentence in remarks.sentences():
         notes.print(sentence, style="yellow")
     text = network_as_json(network)
@@ -67,6 +68,16 @@ def _import(options: argparse.Namespace) -> None:
         with atomic_write(options.output) as file:
             file.write(text.encode())
     notes.print(_sizes(network))
+
+
+def _named(path: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Return the net and the additional files that a path names, be it that of a configuration."""
+    if path.suffix != ".sumocfg":
+        return path, ()
+    require("libsumo", "SUMO")
+    from lab.sim.configuration import read_net_of
+
+    return read_net_of(path)
 
 
 def _show(options: argparse.Namespace) -> None:

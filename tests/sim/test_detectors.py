@@ -23,7 +23,11 @@ def test_counts_speeds_and_occupancies_are_those_that_sumo_measures(tmp_path):
     demand = shipped_demand(MORNING_RUSH_S, 60 * MINUTES)
     scenario = shipped_scenario(demand, elements=(element,))
     fixed_time, detectors = FixedTime(demand, SHIPPED.ids, 5), Detectors(scenario)
-    with open_run(scenario, 1, lambda _: fixed_time) as (environment, controller, observations):
+    with open_run(scenario, 1, lambda _: fixed_time, tmp_path) as (
+        environment,
+        controller,
+        observations,
+    ):
         for step in range(scenario.n_decisions):
             observations = environment.step(controller.act(observations))
             detectors.look()

@@ -14,7 +14,7 @@ from lab.sim.controllers import CONTROLS, run
 from lab.sim.environment import Environment
 from lab.sim.layouts import FILE, LAYOUTS, with_detectors
 from lab.sim.loops import Loops
-from lab.sim.scenario import Scenario
+from lab.sim.scenario import Configured, Scenario
 from lab.sim.signal import Signal
 from models.networks.form import NetworkFile
 from tests.sim.towns import Town
@@ -101,9 +101,8 @@ def test_queues_are_estimated_from_the_readings(town, layout):
 
 
 def test_a_step_of_half_a_second_is_measured_as_well(town, tmp_path, monkeypatch):
-    config = tmp_path / "town.sumocfg"
-    config.write_text('<configuration><step-length value="0.5"/></configuration>')
-    scenario = with_detectors(replace(town.scenario, config=config), "stop-line")
+    halves = Configured(tmp_path, ("--step-length=0.5",), (), ())
+    scenario = with_detectors(replace(town.scenario, configured=halves), "stop-line")
     loops = drive(scenario, monkeypatch)
     # a vehicle that changes lane on the loops is counted by both, as it is on a road
     assert 0 <= loops.counted("stop_line") - loops.crossed <= 3

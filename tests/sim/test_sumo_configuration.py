@@ -14,9 +14,10 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 import sumo
 
 from lab.net.importing import import_network
+from lab.sim.configuration import read_sumocfg
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.metrics import read_trip_metrics
-from lab.sim.scenario import RouteFiles, Scenario, read_sumocfg
+from lab.sim.scenario import RouteFiles, Scenario
 from serve_app.cli import main as cli
 from tests.made_nets import made_net
 
@@ -65,7 +66,7 @@ def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):
         files.begin_s,
         files.end_s,
         additional=files.additional,
-        config=config,
+        configured=files.configured,
     )
     before = sorted(tmp_path.iterdir())
     driven = run(scenario, 3, CONTROLS["fixed time"](scenario))
@@ -85,7 +86,10 @@ def test_the_page_says_what_is_replaced(config, tmp_path):
     evaluate = "lab", "evaluate", f"--network={network}", f"--sumocfg={config}", "--seeds=1"
     assert cli.main([*evaluate, f"--output={output}"]) == 0
     page = (output / "evaluation.html").read_text()
-    assert "SUMO reads town.sumocfg; replaced are its seed, begin, end" in page
+    assert (
+        "town.sumocfg, without its options net-file, additional-files, begin, end,"
+        " time-to-teleport, summary-output," in page
+    )
 
 
 def test_pedestrians_are_in_the_figures_and_on_the_page(tmp_path):

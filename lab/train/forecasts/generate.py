@@ -18,10 +18,10 @@ import numpy as np
 from tqdm import tqdm
 
 from lab.net.net import load_net
+from lab.processes import make_pool
 from lab.sim.controllers import run
 from lab.sim.daily_demand import DAY_S
 from lab.sim.fixed_time import FixedTime
-from lab.sim.processes import make_pool
 from lab.sim.shipped import shipped_demand, shipped_scenario
 from lab.train.forecasts.dataset import (
     DATA_FILE,

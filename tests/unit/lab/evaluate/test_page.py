@@ -143,7 +143,10 @@ def _balanced(text: str) -> bool:
 
 def test_the_page_says_which_kind_of_program_runs_under_fixed_time(page):
     text = page(runs_of({"fixed time": WORSE}))
-    assert "the last program of each signal in the net: 1 of type actuated" in text
+    assert (
+        "the last program of each signal in the net and additional files: 1 of type actuated"
+        in text
+    )
 
 
 def test_classes_of_vehicles_have_a_section_where_there_are_several(page):

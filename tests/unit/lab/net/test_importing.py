@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
 
 from lab.net.importing import SHOWN_OF_A_KIND, Remarks, import_network
+from lab.net.net import read_sumo_net
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import JunctionEntry
 from models.networks.shipped import NET_FILE
@@ -152,6 +154,57 @@ def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):
 def test_an_id_that_cannot_be_used_is_refused_with_advice(tmp_path):
     with pytest.raises(InvalidNetworkError, match="Rename it in the net, for example with"):
         said(tmp_path, ROADS, NODE, program(PROGRAM, "a b"), LINKS.replace('"a"', '"a b"'))
+
+
+def test_an_id_that_is_too_long_is_refused_with_its_length(tmp_path):
+    name = "cluster_" + "1" * 275
+    with pytest.raises(InvalidNetworkError, match=r"has 283 characters, but may have 200\. Rename"):
+        said(tmp_path, ROADS, NODE, program(PROGRAM, name), LINKS.replace('tl="a"', f'tl="{name}"'))
+
+
+def test_edges_whose_function_is_stated_to_be_normal_are_roads(tmp_path):
+    stated = re.sub('edge id="([a-z])', r'edge function="normal" id="\1', ROADS)
+    net = read_sumo_net(write_net(tmp_path, stated, NODE, program(PROGRAM), LINKS))
+    assert list(net.edges) == ["west", "north", "east", "south"]
+
+
+def test_programs_of_additional_files_and_of_files_they_include_count_as_in_sumo(tmp_path):
+    net = write_net(tmp_path, ROADS, NODE, program(PROGRAM), LINKS)
+    more, included = tmp_path / "more.add.xml", tmp_path / "included.add.xml"
+    moved = '<tlLogic id="a" programID="0" offset="20"/>'
+    switch = '<WAUT id="w"/><wautJunction wautID="w" junctionID="a"/>'
+    included.write_text(f"<additional>{program(('GG', 'yy', 'Gr', 'rG'), name='day')}</additional>")
+    more.write_text(f'<additional>{moved}<include href="{included.name}"/>{switch}</additional>')
+    network, remarks = import_network(net, additional=(more,))
+    assert [phase.state for phase in network.junctions[0].phases] == ["GG", "Gr", "rG"]
+    assert list(remarks) == [
+        "a has the programs 0, day; day is taken.",
+        "a: the WAUT w, which switches its programs, is left out.",
+    ]
+    assert [each.offset for each in read_sumo_net(net, [more]).programs["a"]] == ["20", "0"]
+    included.write_text('<additional><include href="more.add.xml"/></additional>')
+    with pytest.raises(InvalidNetworkError, match="it includes itself"):
+        import_network(net, additional=(more,))
+
+
+def test_steps_outside_the_cycle_and_conditions_are_remarks(tmp_path):
+    text = "".join(
+        f'<phase duration="{seconds}" state="{state}" {more}/>'
+        for seconds, state, more in (
+            ("0:00:20", "Gr", 'next="1" finalTarget="C"'),
+            ("3.6", "yr", ""),
+            ("20", "rG", ""),
+            ("3", "ry", 'next="0"'),
+            ("9", "GG", ""),
+        )
+    )
+    logic = f'<tlLogic id="a" type="actuated"><condition id="C" value="1"/>{text}</tlLogic>'
+    sentences, junction = said(tmp_path, ROADS, NODE, logic, LINKS)
+    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
+    assert sentences == [
+        "a: steps of its program that never recur are left out (1).",
+        "a: only fixed time keeps the conditions of its program.",
+    ]
 
 
 def test_links_may_share_letters_and_letters_may_have_no_link(tmp_path):

@@ -44,7 +44,8 @@ def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
     trips, path = tmp_path / "trips.xml", tmp_path / "statistics.xml"
     trips.write_text(TRIPS)
     safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
-    path.write_text(f'<statistics><teleports total="2" jam="0"/>{safety}</statistics>')
+    others = '<vehicles inserted="2" waiting="1"/><teleports total="2" jam="0"/>'
+    path.write_text(f"<statistics>{others}{safety}</statistics>")
     assert sum_up(read_trips(trips), {}, path).incidents == (3, 2, 7)
     assert sum_up(read_trips(trips), {}).incidents == (0, 0, 0)
 

@@ -7,13 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lab.net.importing import import_network
-from lab.sim.scenario import (
-    InvalidScenarioError,
-    RouteFiles,
-    Scenario,
-    read_sumocfg,
-    seconds_of,
-)
+from lab.net.program import seconds_of
+from lab.sim.configuration import read_sumocfg
+from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.file import InvalidNetworkError
 from models.networks.shipped import NET_FILE
 
@@ -53,7 +49,7 @@ def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentenc
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("3600.0", 3600), ("15:0:0", 54_000), ("1:00:00:30", 86_430), ("0:00:10.5", 10)],
+    [("3600.0", 3600), ("15:0:0", 54_000), ("1:00:00:30", 86_430), ("0:00:10.5", 10.5)],
 )
 def test_times_are_read_in_every_form_of_sumo(text, seconds):
     assert seconds_of(text) == seconds

@@ -139,7 +139,7 @@ def test_websters_programs_keep_states_offsets_and_the_times_between_greens(
 ) -> None:
     program = replace(NET.programs[STATION][-1], offset="17")
     net = replace(NET, programs=NET.programs | {STATION: [program]})
-    monkeypatch.setattr(programs, "load_net", lambda path, program: net)
+    monkeypatch.setattr(Scenario, "sumo_net", net)
     monkeypatch.setattr(programs, "count_flows", lambda scenario, seed: ARTERIAL | SIDE)
     logic = elements_of(webster.__wrapped__(scenario))[STATION]
     assert logic.get("offset") == "17"

@@ -1,0 +1,53 @@
+"""Processes of simulations: workers, as SUMO's library keeps one simulation per process, and SUMO.
+
+None outlives the process that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent ends
+
+
+def make_pool(workers: int) -> ProcessPoolExecutor:
+    """Fresh processes, which inherit nothing of a simulation and end when their parent does."""
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
+    )
+
+
+def run_child(
+    command: Sequence[str], timeout_s: float | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that ends with this process, and return its output.
+
+    Raises:
+        subprocess.TimeoutExpired: it takes longer than the time.
+    """
+    end = partial(_end_with, os.getpid())
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_s, env=env, preexec_fn=end
+    )
+
+
+def _begin_worker(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without its own traceback
+    _end_with(parent)
+
+
+def _end_with(parent: int) -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended before
+        os._exit(1)

@@ -1,0 +1,224 @@
+"""A user's SUMO configuration: what it names, and which of its options a simulation keeps.
+
+``configuration.toml`` judges every option of SUMO. Kept options become arguments of each
+simulation, so SUMO itself never reads the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import sumo
+
+from lab.net.program import seconds_of
+from lab.processes import run_child
+from lab.sim.scenario import Configured, InvalidScenarioError
+from models.networks.file import InvalidNetworkError
+
+TEMPLATE_TIMEOUT_S = 60.0
+_TABLE = Path(__file__).with_suffix(".toml")
+TRUE = {"1", "yes", "true", "on", "x", "t"}
+
+
+class Option(NamedTuple):
+    """An option of the installed SUMO, as its template has it."""
+
+    name: str
+    section: str
+    kind: str
+    default: str
+
+    def is_default(self, value: str) -> bool:
+        if self.kind == "BOOL":
+            return (value.lower() in TRUE) == (self.default in TRUE)
+        return value == self.default
+
+
+class Verdict(NamedTuple):
+    """What becomes of an option: kept, replaced or refused."""
+
+    word: str
+    why: str
+
+
+class SumoFiles(NamedTuple):
+    """What a ``.sumocfg`` names; paths are those of the machine."""
+
+    net: Path
+    routes: tuple[Path, ...]
+    additional: tuple[Path, ...]
+    begin_s: int
+    end_s: int
+    configured: Configured
+
+
+def read_sumocfg(
+    path: str | os.PathLike[str], begin_s: int | None = None, end_s: int | None = None
+) -> SumoFiles:
+    """Read net, routes, times and options of a configuration.
+
+    Args:
+        begin_s, end_s: replace its own.
+
+    Raises:
+        InvalidNetworkError: it cannot be read, or has no net or no traffic.
+        InvalidScenarioError: it has no end, and none is given; or it has an option that is refused.
+    """
+    net, additional = read_net_of(path)
+    values, folder = _values(path), _folder(path)
+    if "route-files" not in values and "additional-files" not in values:
+        raise InvalidNetworkError(f"{path} has neither route-files nor additional-files.")
+    times: dict[str, int] = {
+        name: _whole_seconds(path, name, values[name])
+        for name in ("begin", "end")
+        if name in values
+    }
+    times |= {name: s for name, s in (("begin", begin_s), ("end", end_s)) if s is not None}
+    if times.get("end", -1) < 0:  # SUMO's -1 means that there is no end
+        raise InvalidScenarioError(f"{path} does not say its end; add --end.")
+    return SumoFiles(
+        net,
+        _paths(folder, values.get("route-files", "")),
+        additional,
+        times.get("begin", 0),
+        times["end"],
+        _judged(Path(path)),
+    )
+
+
+def read_net_of(path: str | os.PathLike[str]) -> tuple[Path, tuple[Path, ...]]:
+    """Return the net of a configuration and its additional files.
+
+    Raises:
+        InvalidNetworkError: it cannot be read, or has no net.
+    """
+    values, folder = _values(path), _folder(path)
+    if "net-file" not in values:
+        raise InvalidNetworkError(f"{path} does not say its net-file.")
+    return folder / values["net-file"], _paths(folder, values.get("additional-files", ""))
+
+
+def read_options(path: str | os.PathLike[str]) -> list[tuple[Option, str]]:
+    """Return the options of a configuration with their values, as SUMO reads them.
+
+    Raises:
+        InvalidNetworkError: it cannot be read, or has an option that SUMO does not know.
+    """
+    try:
+        root = ET.parse(path).getroot()
+    except OSError as error:
+        raise InvalidNetworkError(f"{path}: cannot be read: {error.strerror}") from error
+    except ET.ParseError as error:
+        raise InvalidNetworkError(f"{path} is not a SUMO configuration: {error}") from error
+    known, found = sumo_options(), {}
+    for element in root.iter():
+        value = element.get("value", element.get("v", element.text or "")).strip()
+        if len(element) or not value:
+            continue
+        if element.tag not in known:
+            raise InvalidNetworkError(f"{path}: SUMO has no option {element.tag}.")
+        found[known[element.tag]] = _substituted(value)
+    return list(found.items())
+
+
+@cache
+def sumo_options() -> Mapping[str, Option]:
+    """Return the options of the installed SUMO, by their names and synonyms."""
+    with TemporaryDirectory(prefix="greenwave-") as folder:
+        template = Path(folder, "template.xml")
+        command = [str(Path(sumo.SUMO_HOME, "bin", "sumo")), f"--save-template={template}"]
+        run_child(command, TEMPLATE_TIMEOUT_S)
+        root = ET.parse(template).getroot()
+    options: dict[str, Option] = {}
+    for section in root:
+        for each in section:
+            known = Option(each.tag, section.tag, each.get("type", ""), each.get("value", ""))
+            options |= dict.fromkeys((each.tag, *each.get("synonymes", "").split()), known)
+    return options
+
+
+def judge(option: Option) -> Verdict | None:
+    """Return what becomes of an option; None where no rule names it."""
+    for rule in _rules():
+        patterns = rule.get("options", ())
+        if option.section in rule.get("sections", ()) or any(
+            fnmatchcase(option.name, pattern) for pattern in patterns
+        ):
+            return Verdict(rule["verdict"], rule["why"])
+    return None
+
+
+@cache
+def _rules() -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["rules"]
+    return rules
+
+
+def _judged(path: Path) -> Configured:
+    arguments, files, replaced = [], [], []
+    for option, value in read_options(path):
+        verdict = judge(option) or Verdict("refused", "this release does not know it")
+        if verdict.word == "refused" and not option.is_default(value):
+            raise InvalidScenarioError(
+                f"{path}: the option {option.name} is refused, as {verdict.why}."
+            )
+        if verdict.word == "replaced":
+            replaced.append(option.name)
+        if verdict.word != "kept":
+            continue
+        if option.name == "step-length":
+            _check_step(path, value)
+        if option.kind == "FILE":
+            named = _paths(_folder(path), value)
+            files += [each for each in named if not each.is_dir()]
+            value = ",".join(map(str, named))
+        arguments.append(f"--{option.name}={value}")
+    return Configured(path, tuple(arguments), tuple(files), tuple(replaced))
+
+
+def _check_step(path: Path, value: str) -> None:
+    try:
+        step_ms = round(1000 * seconds_of(value))
+    except ValueError as error:
+        raise InvalidNetworkError(f"{path}: {error}") from None
+    if step_ms < 1 or 1000 % step_ms:
+        raise InvalidScenarioError(
+            f"{path}: the step-length is {value} s, but signals change at whole seconds: choose a"
+            " part of a second such as 1, 0.5 or 0.1."
+        )
+
+
+def _whole_seconds(path: str | os.PathLike[str], name: str, value: str) -> int:
+    try:
+        seconds = seconds_of(value)
+    except ValueError as error:
+        raise InvalidNetworkError(f"{path}: {error}") from None
+    if not seconds.is_integer():
+        raise InvalidScenarioError(f"{path}: {name} is {value}, but must be in whole seconds.")
+    return int(seconds)
+
+
+def _values(path: str | os.PathLike[str]) -> dict[str, str]:
+    return {option.name: value for option, value in read_options(path)}
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    return Path(path).absolute().parent
+
+
+def _substituted(value: str) -> str:
+    """Replace ``${NAME}`` by variables of the environment, as SUMO does."""
+    return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), value)
+
+
+def _paths(folder: Path, names: str) -> tuple[Path, ...]:
+    return tuple(folder / name.strip() for name in names.split(",") if name.strip())
