@@ -23,7 +23,6 @@ class Ports:
     http: int = 8000
     dashboard: int = 8265
     gcs: int = 6390  # Ray's usual 6379 is also that of Redis
-    ray_client: int = 10001
     agent: int = 52365
     metrics: int = 9105
     haproxy_metrics: int = 9101

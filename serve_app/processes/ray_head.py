@@ -27,7 +27,6 @@ def command(ports: Ports, ray_dir: Path) -> list[str]:
         "dashboard-host": "127.0.0.1",
         "dashboard-port": ports.dashboard,
         "dashboard-agent-listen-port": ports.agent,
-        "ray-client-server-port": ports.ray_client,
         "include-log-monitor": False,  # it is for drivers, and no driver runs
         "metrics-export-port": ports.metrics,
         "min-worker-port": ports.workers[0],
