@@ -11,7 +11,6 @@ from deployments.access.audit import (
     AuditBuffer,
     AuditLog,
     Entry,
-    shortened,
 )
 from deployments.store import StoreUnavailable
 from tests.unit.access.memory_store import MemoryStore
@@ -59,15 +58,6 @@ async def test_the_oldest_beyond_the_bound_drop_out_of_their_own_log_alone(log, 
     assert [each.at_ms for each in kept if each.log == "changes"] == list(range(160, 210))
     assert [each.event for each in kept if each.log == "uses"] == ["login"]
     assert len(store.table("audit_changes")) == 50 + 1
-
-
-async def test_a_smaller_bound_takes_effect_piece_by_piece(store, log, monkeypatch):
-    monkeypatch.setattr("deployments.access.audit._MAX_DROPPED", 10)
-    await log.append("changes", [entry(number) for number in range(50)])
-    smaller = AuditLog(store.as_store(), most=5)
-    for number in range(50, 56):
-        await smaller.append("changes", [entry(number)])
-    assert [each.at_ms for each in await log.entries()] == list(range(51, 56))
 
 
 async def test_what_was_added_although_the_store_said_no_is_added_once(log, store, monkeypatch):
@@ -159,15 +149,3 @@ async def test_a_field_is_short_and_does_nothing_to_a_terminal(log, buffer, text
         assert len(field) <= MAX_TEXT
         assert field.isprintable()
         field.encode()
-
-
-def test_a_field_that_is_well_stays_as_it_is():
-    assert shortened("Änne from 10.0.0.1") == "Änne from 10.0.0.1"
-
-
-async def test_without_a_log_nothing_grows(buffer):
-    nowhere = AuditBuffer()
-    for number in range(10_000):
-        nowhere.note("login refused", str(number), "", "")
-    await nowhere.flush()
-    assert sum(map(len, nowhere._noted.values())) <= MAX_DISTINCT + 2

@@ -76,23 +76,6 @@ async def test_who_never_reads_is_given_up_and_leaves_the_place_to_others():
 
 
 @virtual_time
-async def test_who_stops_reading_is_given_up_too():
-    browser, asked = Browser(), 0
-
-    async def following():
-        nonlocal asked
-        asked += 1
-        if asked == 3:
-            browser.reads.clear()
-        return b"x"
-
-    started = asyncio.get_running_loop().time()
-    await write_events(browser.receive, browser.send, following)
-    assert asyncio.get_running_loop().time() - started == pytest.approx(SEND_S)
-    assert browser.parts[1:] == [b"x", b"x"]
-
-
-@virtual_time
 async def test_the_stream_of_a_browser_that_goes_ends_at_once():
     browser = Browser()
     stream = asyncio.create_task(write_events(browser.receive, browser.send, nothing))

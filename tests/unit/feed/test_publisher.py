@@ -166,19 +166,6 @@ async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(capl
 
 
 @virtual_time
-async def test_a_feed_that_answers_late_is_not_left():
-    _, feed, publisher = start(WATCHED)
-    await asyncio.sleep(PERIOD_S + MOMENT_S)
-    feed.hang()
-    await asyncio.sleep(PERIOD_S + DEADLINE_S / 2)
-    feed.hang(False)
-    await asyncio.sleep(10 * PERIOD_S)
-    assert feed.found == 1
-    assert len(feed.reports) > 8
-    publisher.stop()
-
-
-@virtual_time
 async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
     service, feed, publisher = start(WATCHED)
     await asyncio.sleep(PERIOD_S + MOMENT_S)
@@ -189,18 +176,6 @@ async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
     assert service.demands == [WATCHED, NO_DEMAND, WATCHED]
     assert feed.found == 2
     assert not caplog.records
-    publisher.stop()
-
-
-@virtual_time
-async def test_a_feed_that_is_nowhere_is_looked_for_now_and_then():
-    _, feed, publisher = start(WATCHED)
-    feed.missing = True
-    await asyncio.sleep(100 * MISSING_S)
-    assert feed.found == pytest.approx(100 * MISSING_S / (MISSING_S + PERIOD_S), abs=1)
-    feed.missing = False
-    await asyncio.sleep(MISSING_S + 3 * PERIOD_S)
-    assert feed.reports
     publisher.stop()
 
 

@@ -60,11 +60,6 @@ async def test_the_plan_answers_while_the_inference_is_down_and_says_which(act, 
     assert seen == {0, 1, 2, 3}
 
 
-async def test_decisions_of_the_policy_are_as_without_a_plan(act):
-    body = (await act()).json()
-    assert list(body) == ["junctionId", "predictedAction", "signalState", "timestamp", "status"]
-
-
 async def test_a_clock_that_is_set_back_repeats_what_was(act, inference, clock):
     inference.error = DOWN
 

@@ -35,15 +35,6 @@ async def test_its_junctions_are_decided_for(client, bearer, inference):
     assert answer.json()["junctionId"] == "west"
 
 
-async def test_those_of_the_documents_are_unknown(client, bearer):
-    body = {"junctionId": "300839359", "observations": [1]}
-    answer = await client.post(ACTION, json=body, headers=bearer)
-    assert (answer.status_code, answer.json()["message"]) == (
-        400,
-        "Unknown junctionId '300839359'",
-    )
-
-
 async def test_counts_are_divided_by_the_capacities_of_its_file(client, bearer, inference):
     body = {
         "junctionId": "west",

@@ -274,15 +274,6 @@ async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypat
         assert sorted(policies) == ["candidate"] * 2 + ["primary"] * 4
 
 
-async def test_an_observation_longer_than_its_junctions_is_counted(service, monkeypatch):
-    recorded = RecordedMetrics(monkeypatch)
-    published = InferenceMetrics(service)
-    await service.predict(LOW, SMALL, [0.5] * 19)
-    published.publish()
-    values = {key[-1]: n for key, n in recorded.counted.items() if "observed_values" in key[0]}
-    assert values == {"outside": 11, "inside": 8}
-
-
 async def test_races_and_waits_for_other_changes_are_exported(service, monkeypatch):
     recorded = RecordedMetrics(monkeypatch)
     published = InferenceMetrics(service)

@@ -51,12 +51,3 @@ async def test_a_swap_changes_the_decisions_and_keeps_the_states(service, client
     _, confidence, _ = SECOND.step(SMALL, [0.5], hidden)
     assert response.headers["x-hidden-state-step"] == "2"
     assert response.json()["confidence"] == pytest.approx(confidence, abs=2e-4)
-
-
-async def test_requests_during_a_swap_finish_with_one_policy_or_the_other(service, other_file):
-    steps = [service.predict("run", SMALL, [0.5]) for _ in range(10)]
-    await service.policies.reconfigure({"agent_path": other_file})
-    steps += [service.predict("run", SMALL, [0.5]) for _ in range(10)]
-    assert [(await step).step for step in steps] == list(range(1, 21))
-    ((step, _),) = (await service.engine.read("run")).values()
-    assert step == 20

@@ -168,14 +168,6 @@ def test_close_wakes_those_that_wait(client: Client) -> None:
                 each.result(FAR_S)
 
 
-def test_a_closed_client_is_an_error_of_each_run(service: FakeInference) -> None:
-    client = Client("http://inference", exchange=service)
-    with client.inference.batch() as batch:
-        client.close()
-        batch.send("a", [SMALL], [[1]])
-        assert isinstance(batch.recv(FAR_S).error, InvalidInputError)
-
-
 def test_many_threads_get_each_decision_once(client: Client, service: FakeInference) -> None:
     rounds, simulators = 20, 32
     with (

@@ -43,12 +43,6 @@ def test_the_first_call_logs_in_and_the_next_ones_use_its_token() -> None:
     assert tokens(play) == ["Bearer token-1"] * 2
 
 
-def test_a_call_without_a_login_carries_no_token() -> None:
-    play = logged_in(DONE)
-    play.perform(step())
-    assert tokens(play) == [None]
-
-
 @pytest.mark.parametrize(("life_s", "early_s"), [(3600, 60), (100, 10)])
 def test_a_token_is_renewed_before_it_expires(life_s: float, early_s: float) -> None:
     play = logged_in(granted(expires_in=life_s), DONE, DONE, granted("token-2"), DONE)
