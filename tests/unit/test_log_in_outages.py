@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -29,6 +28,7 @@ from deployments.inference.api import create_app as create_inference
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
+from tests.unit.http.apps import client_of
 from tests.unit.inference.serving import FakeService
 
 REQUESTS = 2000
@@ -114,10 +114,7 @@ async def test_thousands_of_failing_requests_are_a_handful_of_lines(case, writte
     began = time.monotonic()
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(make(tmp_path))
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(transport=transport, base_url="http://test")
-        )
+        client = await stack.enter_async_context(client_of(app))
         answers = [await client.post(path, **request) for _ in range(REQUESTS)]
     assert {answer.status_code for answer in answers} == {status}, answers[-1].text
     seconds = time.monotonic() - began

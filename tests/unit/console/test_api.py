@@ -11,7 +11,6 @@ import weakref
 from itertools import count
 from pathlib import Path
 
-import httpx
 import pytest
 
 from deployments.access.audit import AuditBuffer, AuditLog
@@ -35,6 +34,7 @@ from deployments.store import open_store
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
+from tests.unit.http.apps import client_of
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 STATIC = Path("deployments/console/static")
@@ -69,8 +69,7 @@ def app(service):
 
 @pytest.fixture
 async def client(app):
-    transport = httpx.ASGITransport(app, root_path="/console")
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(app, "/console") as client:
         yield client
 
 
@@ -96,9 +95,8 @@ async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path
     audit = AuditBuffer(AuditLog(store))
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
     service = ConsoleService(tokens, feed.open, serve.read, audit)
-    transport = httpx.ASGITransport(create_app(service))
     scopeless = f"Bearer {tokens.issue('controller', ['act'])}"
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(create_app(service)) as client:
         for given in (
             {},
             {"Authorization": scopeless},
@@ -115,8 +113,7 @@ async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path
 
 async def test_without_login_everyone_may_look(feed, serve):
     app = create_app(ConsoleService(None, feed.open, serve.read))
-    transport = httpx.ASGITransport(app, root_path="/console")
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(app, "/console") as client:
         answer = await client.get("/console/what_if?run=r&junction=300839359&lane=0")
         assert answer.status_code == 404
         assert "No decision" in answer.json()["detail"]

@@ -14,6 +14,7 @@ from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.store import open_store
 from tests.unit.customers.requests import Service
+from tests.unit.http.apps import client_of
 
 MakeService = Callable[[RecordType], Service]
 
@@ -33,8 +34,7 @@ async def make_service(store):
 
         def make(record_type):
             app = create_app(RecordService(record_type, store))
-            transport = httpx.ASGITransport(app, root_path=record_type.base_path)
-            client = httpx.AsyncClient(transport=transport, base_url="http://test")
+            client = client_of(app, record_type.base_path)
             made.append(client)
             return Service(client, record_type)
 

@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from itertools import chain, repeat
 
-import httpx
 import pytest
 
 from deployments.customers import record_types
@@ -16,6 +15,7 @@ from deployments.customers.records.errors import InvalidFields, RecordError, Rec
 from deployments.customers.records.service import RecordService, random_number
 from deployments.store import StoreUnavailable
 from tests.unit.customers.requests import MOBILE, OTHER_MOBILE
+from tests.unit.http.apps import client_of
 
 LOANS = record_types()["loans"]
 
@@ -122,8 +122,7 @@ async def test_a_failing_store_is_an_error_response_without_details(
         BrokenStore(error),
         lambda operation, outcome, latency_ms: seen.append((operation, outcome)),
     )
-    transport = httpx.ASGITransport(create_app(service), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(create_app(service)) as client:
         answer = await client.get(record_type.base_path, params={"mobileNumber": MOBILE})
     assert answer.status_code == status
     assert answer.headers.get("retry-after") == ("1" if status == 503 else None)

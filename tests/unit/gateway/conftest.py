@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import httpx
 import pytest
 import pytest_asyncio
 
@@ -23,6 +22,7 @@ from deployments.gateway.users import Users, hash_password
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
 from models.signals.diagnosis import Fault
+from tests.unit.http.apps import client_of
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PASSWORD = "correct horse"
@@ -115,8 +115,7 @@ def app(service):
 
 @pytest_asyncio.fixture
 async def client(app):
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    async with client_of(app) as client:
         yield client
 
 

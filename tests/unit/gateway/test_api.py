@@ -22,6 +22,7 @@ from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.networks.shipped import JUNCTIONS
 from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD
+from tests.unit.http.apps import client_of
 
 ACTION = "/traffic/action"
 BODY = {"junctionId": "300839359", "observations": [1, 0, 1, 0.5], "metadata": "test"}
@@ -118,8 +119,7 @@ class TestLogin:
             InferenceClient(inference, DEADLINE_S),
             GatewayCounts(),
         )
-        transport = httpx.ASGITransport(create_app(service))
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        async with client_of(create_app(service)) as client:
             body = {"username": "ann", "password": PASSWORD}
             answer = await client.post("/auth/login", json=body)
         assert_error(answer, 503, "Too many logins at once")
@@ -399,8 +399,7 @@ class TestHealth:
 @pytest.mark.parametrize("path", ["/auth/login", "/traffic/health", "/nowhere"])
 async def test_every_route_counts_at_the_limit_of_load(service, path, monkeypatch):
     monkeypatch.setattr(shedding, "MAX_AT_WORK", 0)
-    transport = httpx.ASGITransport(create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    async with client_of(create_app(service)) as client:
         assert_error(await client.post(path), 503, "Too many requests are waiting")
 
 

@@ -15,6 +15,7 @@ from deployments.http.access_log import MAX_PARSED, AccessLog
 from deployments.http.errors import OverloadedError, render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
+from tests.unit.http import apps
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +42,7 @@ def client_of(access_log: AccessLog) -> httpx.AsyncClient:
     async def health() -> str:
         return "ok"
 
-    transport = httpx.ASGITransport(app)
-    return httpx.AsyncClient(transport=transport, base_url="http://test")
+    return apps.client_of(app)
 
 
 def lines_in(caplog: pytest.LogCaptureFixture) -> list[Any]:

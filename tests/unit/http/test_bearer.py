@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
@@ -18,6 +17,7 @@ from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard
+from tests.unit.http.apps import client_of
 
 TOKEN, OTHER = "t" * 32, "u" * 32
 
@@ -42,9 +42,7 @@ async def client():
     async def slow():
         return "ok"
 
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://test"
-    ) as client:
+    async with client_of(app) as client:
         yield client
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from unittest.mock import Mock
 
-import httpx
 import pytest
 
 from deployments.gateway.api import create_app
 from deployments.http.fast_routes import Route
 from models.networks.shipped import SHIPPED
+from tests.unit.http.apps import client_of
 from tools.openapi import apps
 
 # The gateway looks at the token before the body: this one's holds.
@@ -38,9 +38,8 @@ async def test_one_byte_more_is_413(which, told):
         for start in range(0, len(body), 65_536):
             yield body[start : start + 65_536]
 
-    transport = httpx.ASGITransport(APPS[name], raise_app_exceptions=False)
     headers = {"Content-Type": "application/json"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+    async with client_of(APPS[name]) as client:
         content = body if told else chunks()
         answer = await client.request(method, path, content=content, headers=headers)
     assert answer.status_code == 413

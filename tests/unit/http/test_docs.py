@@ -3,13 +3,13 @@ from __future__ import annotations
 import re
 from urllib.parse import urljoin
 
-import httpx
 import pytest
 from fastapi import FastAPI
 
 from deployments.http.docs import add_docs
+from tests.unit.http.apps import client_of
 
-HOST = "http://service"
+HOST = "http://test"
 
 
 def service() -> FastAPI:
@@ -25,8 +25,7 @@ def service() -> FastAPI:
 
 @pytest.mark.parametrize("prefix", ["", "/api", "/api/cards"])
 async def test_the_page_finds_its_parts_and_its_schema_under_any_prefix(prefix):
-    transport = httpx.ASGITransport(service(), root_path=prefix)
-    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+    async with client_of(service(), prefix) as client:
         page = await client.get(f"{prefix}/docs")
         assert page.status_code == 200
         addresses = re.findall(
@@ -40,16 +39,14 @@ async def test_the_page_finds_its_parts_and_its_schema_under_any_prefix(prefix):
 
 
 async def test_nothing_comes_from_another_host():
-    transport = httpx.ASGITransport(service())
-    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+    async with client_of(service()) as client:
         page = (await client.get("/docs")).text
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", page) == []
     assert "Some service" in page
 
 
 async def test_there_is_no_page_that_needs_a_cdn():
-    transport = httpx.ASGITransport(service())
-    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+    async with client_of(service()) as client:
         assert (await client.get("/redoc")).status_code == 404
 
 

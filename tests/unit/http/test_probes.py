@@ -25,6 +25,7 @@ from deployments.http.probes import (
 )
 from deployments.store import StoreUnavailable
 from tests.support.virtual_time import virtual_time
+from tests.unit.http import apps
 
 TROUBLE = "The store does not serve."
 GONE = {"store": TROUBLE}
@@ -176,7 +177,7 @@ class TestReadiness:
 def client_of(probes: Probes, prefix: str = "", max_waiting: int = 1) -> httpx.AsyncClient:
     app = FastAPI()
     probes.add_to(FastRoutes(app, render_error, max_waiting, counts_others=True), prefix)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+    return apps.client_of(app)
 
 
 class TestRoutes:
