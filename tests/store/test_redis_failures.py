@@ -18,8 +18,8 @@ from load_tests.harness.redis_server import RedisServer, redis_executable
 
 TABLE = "cards"
 ANYHOW = Expected("never written", None)
-# Twice the deadline, for a busy machine; 200 callers without one would take 4.4 s.
-ERROR_WITHIN_S = 3.0
+# Five times the deadline, for a busy machine; 500 callers without one would take 11 s.
+ERROR_WITHIN_S = 7.5
 
 CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "create": lambda store: store.create(TABLE, Document("9", b"nine", "nine")),
@@ -74,7 +74,7 @@ async def test_many_callers_at_once_also_fail_in_time(redis_server, store):
     redis_server.kill()
     started = time.monotonic()
     results = await asyncio.gather(
-        *(store.get(TABLE, "1") for _ in range(200)), return_exceptions=True
+        *(store.get(TABLE, "1") for _ in range(500)), return_exceptions=True
     )
     assert {type(result) for result in results} == {StoreUnavailable}
     assert time.monotonic() - started < ERROR_WITHIN_S
