@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,6 +25,7 @@ class InvalidDemandError(ValueError):
 
 class _Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    KEY: ClassVar[tuple[str, ...]] = ("edge",)  # no two rows have the same
 
 
 class Entry(_Row):
@@ -47,6 +48,7 @@ class Turn(_Row):
     start: EdgeId = Field(alias="from")
     to: EdgeId
     share: Amount
+    KEY = "start", "to"
 
 
 class Level(_Row):
@@ -54,6 +56,7 @@ class Level(_Row):
 
     from_s: int
     factor: Amount
+    KEY = ("from_s",)
 
 
 RowType = TypeVar("RowType", bound=_Row)
@@ -63,7 +66,7 @@ def read_table(path: Path, row: type[RowType]) -> tuple[RowType, ...]:
     """Read a CSV with a line of names, or a JSON list of objects.
 
     Raises:
-        InvalidDemandError: it cannot be read, is empty, or a row is wrong.
+        InvalidDemandError: it cannot be read, is empty, or a row is wrong or there twice.
     """
     try:
         rows = _rows(path)
@@ -73,12 +76,23 @@ def read_table(path: Path, row: type[RowType]) -> tuple[RowType, ...]:
         raise InvalidDemandError(f"{path} is not a table: {error}") from error
     if not rows:
         raise InvalidDemandError(f"{path} has no rows.")
-    return tuple(_read(path, number, each, row) for number, each in enumerate(rows, 1))
+    read: dict[tuple[Any, ...], RowType] = {}
+    for number, each in enumerate(rows, 1):
+        known = _read(path, number, each, row)
+        key = tuple(getattr(known, name) for name in row.KEY)
+        if key in read:
+            again = " to ".join(map(str, key))
+            raise InvalidDemandError(f"{path}, row {number}: {again} is there twice.")
+        read[key] = known
+    return tuple(read.values())
 
 
 def _rows(path: Path) -> Sequence[Any]:
     text = path.read_text(encoding="utf-8-sig")  # spreadsheets begin a file with a mark
     if path.suffix != ".json":
+        head = text.partition("\n")[0]
+        if "," not in head and (found := next((each for each in ";\t|" if each in head), "")):
+            raise ValueError(f"its columns are separated by {found!r}; separate them by commas")
         return list(csv.DictReader(text.splitlines(), strict=True))
     rows = json.loads(text)
     check_keys(text)

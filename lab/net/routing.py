@@ -41,6 +41,8 @@ def make_routes(net: Path, demand: Demand) -> tuple[str, list[str]]:
     if demand.turns:
         return _by_turns(net, demand, roads), []
     weights = {each.edge: each.weight for each in demand.exits} or roads.exits
+    if not weights:
+        raise InvalidDemandError(f"{net} has no exits. Name edges where trips end with --exits.")
     remarks: list[str] = []
     drawn = {
         each.edge: _weights_from(each.edge, weights, roads, remarks) for each in demand.entries
@@ -69,6 +71,11 @@ def _check_edges(net: Path, demand: Demand, roads: Roads) -> None:
     for turn in demand.turns:
         if not roads.connected(turn.start, turn.to):
             raise InvalidDemandError(f"{net} has no turn from {turn.start} to {turn.to}.")
+    for start in dict.fromkeys(turn.start for turn in demand.turns):
+        if not any(turn.share for turn in demand.turns if turn.start == start):
+            raise InvalidDemandError(
+                f"All shares from {start} are 0: name the turns that its vehicles take."
+            )
 
 
 def _listed(singular: str, plural: str, names: Sequence[str]) -> str:

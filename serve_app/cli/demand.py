@@ -56,6 +56,12 @@ def _demand(options: argparse.Namespace) -> None:
     if options.template:
         with as_command_error(InvalidDemandError):
             entries = Roads(options.net).entries
+        if not entries:
+            raise CommandError(
+                f"{options.net} has no entries, as each edge follows another. Write a table of the"
+                " edges where trips begin for --entries, and one of those where they end for"
+                " --exits, or make trips with SUMO's randomTrips.py."
+            )
         sys.stdout.write("edge,vehicles_per_hour\n" + "".join(f"{edge},0\n" for edge in entries))
         return
     if not options.entries or not options.output:

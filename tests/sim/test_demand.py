@@ -102,6 +102,20 @@ def test_a_template_has_every_entry(net, tmp_path, capsys):
     assert output.read_text().count("<vehicle ") == 30 * len(rows)
 
 
+def test_a_city_without_entries_is_told_how_to_get_traffic(tmp_path, capsys):
+    ring = made_net(tmp_path / "ring.net.xml", "--grid", "--grid.number=2", "--no-turnarounds")
+    assert cli.main(["lab", "demand", str(ring), "--template"]) == 1
+    assert "ring.net.xml has no entries" in capsys.readouterr().err
+    table, output = tmp_path / "entries.csv", tmp_path / "town.rou.xml"
+    table.write_text("edge,vehicles_per_hour\nA0A1,12\n")
+    make = ["lab", "demand", str(ring), f"--entries={table}", f"--output={output}"]
+    assert cli.main(make) == 1
+    assert "has no exits. Name edges where trips end with --exits." in capsys.readouterr().err
+    (tmp_path / "exits.csv").write_text("edge,weight\nB1B0,1\n")
+    assert cli.main([*make, f"--exits={tmp_path}/exits.csv"]) == 0
+    assert output.read_text().count("<vehicle ") == 12
+
+
 def test_counts_without_a_file_for_them_are_refused(net, capsys):
     assert cli.main(["lab", "demand", str(net)]) == 1
     assert "Name --entries and --output, or ask for a --template" in capsys.readouterr().err
@@ -132,7 +146,11 @@ def test_tables_may_be_json(net, tmp_path):
         ({"turns": "from,to,share\nx,y,1\n", "exits": "edge,weight\nA0left0,1\n"}, "Say either"),
         ({"turns": f"from,to,share\nleft0A0,A0A1,1\n{ROUND}"}, "SUMO's jtrrouter"),
         ({"profile": "from_s,factor\n60,1\n"}, "The profile begins after 0 s"),
-        ({"profile": "from_s,factor\n0,1\n0,2\n"}, "must ascend"),
+        ({"profile": "from_s,factor\n0,1\n9,2\n5,1\n"}, "must ascend"),
+        ({"entries": "edge;vehicles_per_hour\nleft0A0;3\n"}, "columns are separated by ';'"),
+        ({"turns": "from,to,share\nleft0A0,A0A1,0\n"}, "All shares from left0A0 are 0"),
+        ({"turns": "from,to,share\nleft0A0,A0A1,1\nleft0A0,A0A1,5\n"}, "row 2: left0A0 to A0A1"),
+        ({"entries": "edge,vehicles_per_hour\nleft0A0,3\nleft0A0,4\n"}, "left0A0 is there twice"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(demand, capsys, tables, said):
