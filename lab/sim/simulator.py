@@ -153,7 +153,7 @@ def sumo_errors(scenario: Scenario, programs: Sequence[str] | None = ()) -> Iter
         libsumo.close()
         reason = " ".join(str(error).split()) or "no reason"
         driven = f"{scenario.demand} on {scenario.net.name}"
-        if programs and "tlLogic" in reason:
+        if programs and "program 'greenwave" in reason:
             driven = f"the programs made for {scenario.net.name}"
         raise InvalidScenarioError(f"SUMO cannot drive {driven}: {reason}") from error
 
