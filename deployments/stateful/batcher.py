@@ -91,8 +91,7 @@ class Batcher:
 
     Attributes:
         fallback: makes the steps that this model refuses. Without one they fail.
-        on_step: is called with each batch that was kept as a whole, after its responses; an error
-            of it is logged.
+        on_step: is called with each batch, after its responses; an error of it is logged.
         counts: may be replaced by others, which then count on.
     """
 

@@ -27,7 +27,7 @@ _VARIANT = slice(16, 20)  # of a version
 
 
 class SteppedBatch(NamedTuple):
-    """A batch of B steps, for an observer.
+    """A batch of B steps that were written, for an observer.
 
     Attributes:
         keys: B of them.
@@ -57,9 +57,10 @@ class _Round:
         places: of the rows in the turn.
         outputs, steps: by row, once they are known; a row that has failed has an error.
         plain: whether every row has made its step.
+        batch, stepped: what was stepped, for an observer, and the places of these rows.
     """
 
-    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "steps")
+    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "stepped", "steps")
 
     def __init__(self, pieces: Sequence[Piece], places: Sequence[int]) -> None:
         self.pieces, self.places = pieces, places
@@ -67,6 +68,7 @@ class _Round:
         self.outputs: Sequence[Any] = ()
         self.steps: Sequence[int] = ()
         self.batch: SteppedBatch | None = None
+        self.stepped: Sequence[int] = ()
 
     def parts(self) -> Iterator[tuple[Piece, int, int]]:
         """Yield each piece with the first row of it in the round, and the one after its last."""
@@ -230,6 +232,7 @@ class Turn:
                 every: Sequence[Key] = [key for piece in round.pieces for key in piece.keys]
                 keys = [every[row] for row in todo] if known else every
                 round.batch = SteppedBatch(keys, steps, before, after, outputs, seconds)
+                round.stepped = at
         if known:
             made = zip(todo, zip(outputs, steps, strict=True), strict=True)
             results = {**known, **dict(made)}
@@ -310,13 +313,26 @@ class Turn:
             else:
                 for piece, first, after in round.parts():
                     piece.set(None, round.outputs[first:after], round.steps[first:after])
-        for round in self._rounds if is_whole else ():
+        for round in self._rounds:
             if round.batch is not None:
-                self._report(round.batch)
+                self._report(round.batch if is_whole else self._written_of(round, round.batch))
+
+    def _written_of(self, round: _Round, batch: SteppedBatch) -> SteppedBatch:
+        """Return the rows of a batch that were written."""
+        lost = {*self._written.raced, *self._written.refused}
+        rows = [row for row, place in enumerate(round.stepped) if place not in lost]
+        return SteppedBatch(
+            [batch.keys[row] for row in rows],
+            [batch.steps[row] for row in rows],
+            batch.before[rows],
+            batch.after[rows],
+            [batch.outputs[row] for row in rows],
+            batch.seconds,
+        )
 
     def _report(self, batch: SteppedBatch) -> None:
         on_step = self._batcher.on_step
-        if on_step is not None:
+        if on_step is not None and batch.keys:
             try:
                 on_step(batch)
             except Exception as error:  # a defect; the steps are made

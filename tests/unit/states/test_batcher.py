@@ -342,6 +342,25 @@ class TestObservers:
         assert (batch.after[1, -1], batch.before[1, -2], batch.before[1, -1] >> 31) == (6, 0, 1)
         assert batch.seconds > 0
 
+    async def test_of_a_batch_that_lost_a_race_the_rows_that_were_written_are_reported(
+        self, states: States
+    ):
+        pause, seen = Pause(states.batcher), list[SteppedBatch]()
+        batcher = states.batcher(InterruptedShard(LocalShard(states.table), pause))
+        batcher.on_step = seen.append
+
+        async def act(other: Batcher) -> None:
+            await other.submit(KEY, 1)
+
+        pause.act = act
+        await answers_of(call(batcher, [KEY, OTHER], [2, 3]))
+        reported = [
+            (key, step, batch.after[row, -1])
+            for batch in seen
+            for row, (key, step) in enumerate(zip(batch.keys, batch.steps, strict=True))
+        ]
+        assert reported == [(OTHER, 1, 3), (KEY, 2, 2)]
+
     async def test_an_error_of_an_observer_fails_no_request(
         self, states: States, caplog: pytest.LogCaptureFixture
     ):
