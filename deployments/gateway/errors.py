@@ -1,12 +1,12 @@
 """Refusals of the gateway, and failures of the inference service.
 
-GatewayError
-├── BadRequestError          400
-│   └── KeyReusedError       422
-├── TooManyLoginsError       429, with Retry-After
-└── UnavailableError         503, with Retry-After
+RefusedError                     ``str(error)`` is the ``message`` of the response
+├── BadRequestError              400
+│   └── KeyReusedError           422
+├── TooManyLoginsError           429, with Retry-After
+└── UnavailableError             503, with Retry-After
 
-InferenceUnavailableError    no answer of the inference service; the client gets the fallback
+InferenceUnavailableError        no answer of the inference service; the client gets the fallback
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ Cause = Literal[
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 
-class GatewayError(RefusedError):
-    """A refusal; ``str(error)`` is the ``message`` of the response."""
-
-
-class BadRequestError(GatewayError):
+class BadRequestError(RefusedError):
     """The request breaks a rule, which the message names."""
 
     status = 400
@@ -47,7 +43,7 @@ class KeyReusedError(BadRequestError):
     status = 422
 
 
-class TooManyLoginsError(GatewayError):
+class TooManyLoginsError(RefusedError):
     """A user name or an address has used up its logins."""
 
     status = 429
@@ -57,7 +53,7 @@ class TooManyLoginsError(GatewayError):
         self.retry_after_s = retry_after_s
 
 
-class UnavailableError(GatewayError):
+class UnavailableError(RefusedError):
     """Too many logins at once, or a service that the gateway needs does not answer."""
 
     status = 503
@@ -90,18 +86,19 @@ def error_of(
     Args:
         code: of ``X-Error-Code``; an inference service of another maker may send none.
     """
-    if code == "key_reused":
-        return KeyReusedError(detail)
-    if code == "outcome_unknown":
-        return InferenceUnavailableError("outcome_unknown", detail)
-    if status in (400, 422):
-        return BadRequestError(detail)
-    if status == 503 and code == "model_not_loaded":
-        return InferenceUnavailableError("not_loaded")
-    if status == 503 and code == "too_many_states":
-        return InferenceUnavailableError("too_many_states", detail)
-    if status in (408, 429, 503):
-        return InferenceUnavailableError("overloaded", detail)
+    match status, code:
+        case _, "key_reused":
+            return KeyReusedError(detail)
+        case _, "outcome_unknown":
+            return InferenceUnavailableError("outcome_unknown", detail)
+        case 400 | 422, _:
+            return BadRequestError(detail)
+        case 503, "model_not_loaded":
+            return InferenceUnavailableError("not_loaded")
+        case 503, "too_many_states":
+            return InferenceUnavailableError("too_many_states", detail)
+        case 408 | 429 | 503, _:
+            return InferenceUnavailableError("overloaded", detail)
     if status >= 500:
         return InferenceUnavailableError("failing", detail)
     return InferenceUnavailableError("unusable", f"{status} {detail}")

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from deployments.gateway import EDGE_VARIABLE
+from deployments.gateway.inference_calls.http_calls import ROUTE
 from deployments.ray_private.serve import Front, read_front
 
-ROUTE = "/predict_action"
 _EVERYWHERE = ("0.0.0.0", "::")
 _CONNECT_S = 0.25
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
+from deployments.gateway.errors import InferenceUnavailableError
+
 
 class State(IntEnum):
     CLOSED = 0
@@ -17,16 +19,13 @@ class State(IntEnum):
     OPEN = 2
 
 
-class BreakerOpenError(Exception):
-    """The call was not made."""
-
-
 class CircuitBreaker:
-    """Guards calls to one other service.
+    """Guards calls of the inference service.
+
+    Every InferenceUnavailableError is a failure but that of too many states: those of other runs
+    are still stepped. Other errors are answers.
 
     Args:
-        is_failure: whether an error means that the other service has failed; other errors are
-            answers.
         failures: in a row, that open the breaker.
         pause_s: from opening to the first probe. There is one probe at a time.
         on_change: called with the new state.
@@ -35,13 +34,11 @@ class CircuitBreaker:
 
     def __init__(
         self,
-        is_failure: Callable[[Exception], bool],
         failures: int,
         pause_s: float,
         on_change: Callable[[State], None] = lambda state: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._is_failure = is_failure
         self._max_failures = failures
         self._pause_s = pause_s
         self._on_change = on_change
@@ -63,20 +60,23 @@ class CircuitBreaker:
         """Guard a call; its exceptions pass through.
 
         Raises:
-            BreakerOpenError: the call must not be made.
+            InferenceUnavailableError: the breaker is open, and the call must not be made.
         """
         state = self.state
         if state is State.OPEN or (state is State.HALF_OPEN and self._probing):
-            raise BreakerOpenError
+            raise InferenceUnavailableError("breaker_open")
         is_probe = state is State.HALF_OPEN
         self._probing = self._probing or is_probe
         try:
             yield
-        except Exception as error:  # a cancellation says nothing
-            if self._is_failure(error):
-                self._failed(is_probe)
-            else:
+        except InferenceUnavailableError as error:
+            if error.cause == "too_many_states":
                 self._succeeded()
+            else:
+                self._failed(is_probe)
+            raise
+        except Exception:  # a cancellation says nothing
+            self._succeeded()
             raise
         else:
             self._succeeded()

@@ -5,43 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
-from deployments.gateway.inference_calls.batcher import CallBatcher, Decided, Outcome, Step
-from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
+from deployments.gateway.inference_calls.batcher import CallBatcher, Decided, Step
+from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 
 BREAKER_FAILURES = 5  # in a row: more than one replica that dies costs
 BREAKER_PAUSE_S = 1.0
 RETRY_PAUSE_S = 0.05
 _RETRIED: frozenset[Cause] = frozenset({"unreachable", "failing", "overloaded", "outcome_unknown"})
-
-
-class Calls(Protocol):
-    """Calls of the inference service, each within the deadline, connecting included.
-
-    Beside what is listed, each raises InferenceUnavailableError.
-    """
-
-    async def step(self, steps: Sequence[Step]) -> Sequence[Outcome]:
-        """Return an action or an error for each of these steps of one run.
-
-        Raises:
-            BadRequestError: the inference service refuses a step that is alone.
-        """
-
-    async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
-        """Clear a run's hidden states, once for all calls with an idempotency key.
-
-        Raises:
-            BadRequestError: the inference service refuses it.
-        """
-
-    async def health(self) -> str:
-        """Return the status that the inference service gives itself."""
-
-    async def close(self) -> None: ...
 
 
 class InferenceClient:
@@ -56,14 +30,14 @@ class InferenceClient:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: HttpCalls,
         deadline_s: float,
         *,
         shares_calls: bool = False,
         on_answer: Callable[[float], None] = lambda seconds: None,
         on_breaker: Callable[[State], None] = lambda state: None,
     ) -> None:
-        self.breaker = CircuitBreaker(_is_failure, BREAKER_FAILURES, BREAKER_PAUSE_S, on_breaker)
+        self.breaker = CircuitBreaker(BREAKER_FAILURES, BREAKER_PAUSE_S, on_breaker)
         self._calls = calls
         self._deadline_s = deadline_s
         self._batcher = CallBatcher(calls.step)
@@ -82,16 +56,13 @@ class InferenceClient:
         started = time.perf_counter()
         now = asyncio.get_running_loop().time
         gives_up_at = now() + self._deadline_s
-        try:
-            with self.breaker.guard():
-                try:
-                    decided = await self._step(step)
-                except InferenceUnavailableError as error:
-                    if error.cause not in _RETRIED or now() + RETRY_PAUSE_S >= gives_up_at:
-                        raise
-                    decided = await self._retry(step, gives_up_at)
-        except BreakerOpenError:
-            raise InferenceUnavailableError("breaker_open") from None
+        with self.breaker.guard():
+            try:
+                decided = await self._step(step)
+            except InferenceUnavailableError as error:
+                if error.cause not in _RETRIED or now() + RETRY_PAUSE_S >= gives_up_at:
+                    raise
+                decided = await self._retry(step, gives_up_at)
         self._on_answer(time.perf_counter() - started)
         return decided
 
@@ -129,11 +100,3 @@ class InferenceClient:
 def new_key() -> str:
     """Make an idempotency key that no other request has."""
     return os.urandom(12).hex()
-
-
-def _is_failure(error: Exception) -> bool:
-    """Return whether an error counts for the breaker.
-
-    The limit of hidden states does not: the service still steps those of other runs.
-    """
-    return isinstance(error, InferenceUnavailableError) and error.cause != "too_many_states"

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, error_of
-from deployments.gateway.inference_calls.address import ROUTE
 from deployments.gateway.inference_calls.batcher import Decided, Outcome, Step
 from deployments.gateway.inference_calls.connections import Connections, Response
 from deployments.http.errors import CODE_HEADER
@@ -19,13 +18,17 @@ from deployments.tracing import process as tracing
 from models.networks.shipped import N_ACTIONS
 from models.signals.diagnosis import FAULTS
 
+ROUTE = "/predict_action"
 _SHARED_ROUTE = "/predict_actions"  # not part of the contract
 _JSON = {"Content-Type": "application/json"}
 _CODE = CODE_HEADER.lower()
 
 
 class HttpCalls:
-    """Implements :class:`.client.Calls`.
+    """The calls of an inference service, each within the deadline, connecting included.
+
+    Each raises InferenceUnavailableError, or BadRequestError if the service refuses what a client
+    has sent.
 
     Args:
         find_base: finds the service's base URL; called again after the service was not found
@@ -50,7 +53,10 @@ class HttpCalls:
         self._connections = Connections()
 
     async def step(self, steps: Sequence[Step]) -> Sequence[Outcome]:
-        """Make one call for all steps: the contract's for one, a shared call for several."""
+        """Return a decision or an error for each of these steps of one run.
+
+        One step alone is a call of the contract, several are a shared call.
+        """
         traces = traces_of(step.trace for step in steps)
         headers = _headers(steps[0].run, steps[0].request_id)
         headers[KEY_HEADER] = steps[0].key  # says of several, too, that they may be repeated
@@ -74,10 +80,12 @@ class HttpCalls:
             raise InferenceUnavailableError("unusable", "no list of items") from error
 
     async def reset(self, run: str | None, key: str, request_id: str | None) -> None:
+        """Clear a run's hidden states, once for all calls with an idempotency key."""
         headers = {**_headers(run, request_id), KEY_HEADER: key}
         await self._call("POST", "/reset_hidden", headers)
 
     async def health(self) -> str:
+        """Return the status that the inference service gives itself."""
         return str((await self._call("GET", "/health", {})).get("status"))
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Decided, Step
 from deployments.gateway.inference_calls.client import InferenceClient
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.service import GatewayCounts, GatewayService
 from deployments.gateway.users import Users, hash_password
@@ -36,7 +37,7 @@ def make_tokens() -> Tokens:
 
 
 @dataclass
-class FakeInference:
+class FakeInference(HttpCalls):
     """Calls whose answers the test sets."""
 
     action: int = 2

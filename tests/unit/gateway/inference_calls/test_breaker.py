@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.gateway.inference_calls.breaker import BreakerOpenError, CircuitBreaker, State
+from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
 from tests.support.virtual_time import Clock
 
 
-class DownError(Exception):
-    pass
-
-
-def is_down(error: Exception) -> bool:
-    return isinstance(error, DownError)
+def down() -> InferenceUnavailableError:
+    return InferenceUnavailableError("failing")
 
 
 class Guarded:
@@ -27,9 +24,7 @@ class Guarded:
     def __init__(self) -> None:
         self.clock = Clock()
         self.changes: list[State] = []
-        self.breaker = CircuitBreaker(
-            is_down, failures=3, pause_s=1.0, on_change=self.changes.append, clock=self.clock
-        )
+        self.breaker = CircuitBreaker(3, 1.0, self.changes.append, self.clock)
 
     def state(self) -> State:
         return self.breaker.state
@@ -41,8 +36,8 @@ class Guarded:
 
     def fail(self, times: int = 1) -> None:
         for _ in range(times):
-            with pytest.raises(DownError):
-                self.call(DownError())
+            with pytest.raises(InferenceUnavailableError, match="failing"):
+                self.call(down())
 
 
 @pytest.fixture
@@ -63,7 +58,7 @@ def test_it_opens_after_the_failures_in_a_row(guarded):
 def test_while_open_nothing_is_called(guarded):
     guarded.fail(3)
     guarded.clock.now = 0.99
-    with pytest.raises(BreakerOpenError), guarded.breaker.guard():
+    with pytest.raises(InferenceUnavailableError, match="breaker_open"), guarded.breaker.guard():
         pytest.fail("the call was made")
 
 
@@ -71,7 +66,7 @@ def test_after_the_pause_one_probe_at_a_time_is_made(guarded):
     guarded.fail(3)
     guarded.clock.now = 1.0
     assert guarded.state() is State.HALF_OPEN
-    with guarded.breaker.guard(), pytest.raises(BreakerOpenError):
+    with guarded.breaker.guard(), pytest.raises(InferenceUnavailableError, match="breaker_open"):
         guarded.call()
     assert guarded.state() is State.CLOSED
     assert guarded.changes == [State.OPEN, State.CLOSED]
@@ -113,8 +108,8 @@ def test_a_late_failure_of_a_call_from_before_does_not_disturb_the_probe(guarded
     guarded.fail(3)
     guarded.clock.now = 1.0
     with guarded.breaker.guard():
-        assert not late.__exit__(DownError, DownError(), None)
-        with pytest.raises(BreakerOpenError):
+        assert not late.__exit__(InferenceUnavailableError, down(), None)
+        with pytest.raises(InferenceUnavailableError, match="breaker_open"):
             guarded.call()
     assert guarded.state() is State.CLOSED
 
@@ -126,8 +121,8 @@ def test_a_service_that_is_back_is_called_again_after_one_pause(events):
         if event == "wait":
             guarded.clock.now += 0.5
         else:
-            with contextlib.suppress(DownError, BreakerOpenError):
-                guarded.call(DownError() if event == "down" else None)
+            with contextlib.suppress(InferenceUnavailableError):
+                guarded.call(down() if event == "down" else None)
     guarded.clock.now += 1.0
     guarded.call()
     assert guarded.state() is State.CLOSED

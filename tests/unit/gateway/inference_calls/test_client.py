@@ -15,13 +15,14 @@ from deployments.gateway.inference_calls.client import (
     RETRY_PAUSE_S,
     InferenceClient,
 )
+from deployments.gateway.inference_calls.http_calls import HttpCalls
 from tests.support.virtual_time import virtual_time
 
 DEADLINE_S = 2.0
 STEP = Step("run-7", "300839359", [1.0], "key-1")
 
 
-class FakeCalls:
+class FakeCalls(HttpCalls):
     """Ends each call as the test says, after as many seconds as it says."""
 
     def __init__(self, *outcomes: int | Exception | None, takes_s: float = 0.0) -> None:
@@ -40,13 +41,6 @@ class FakeCalls:
             raise outcome
         assert outcome is not None
         return [Decided(outcome)]
-
-    async def reset(self, run: str | None, key: str, request_id: str | None) -> None: ...
-
-    async def health(self) -> str:
-        return "healthy"
-
-    async def close(self) -> None: ...
 
 
 def client_of(fake: FakeCalls) -> InferenceClient:
