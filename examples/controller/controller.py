@@ -4,9 +4,10 @@ import argparse
 import asyncio
 import os
 import random
+import sys
 import time
 
-from greenwave.client import AsyncClient, Timeouts, UnavailableError
+from greenwave.client import AsyncClient, GreenwaveError, Timeouts, UnavailableError
 
 DECISION_S, MIN_GREEN_S, YELLOW_S = 5, 5, 3
 PLAN_S = 30  # how long the fixed-time plan shows each phase
@@ -68,4 +69,10 @@ if __name__ == "__main__":
     parser.add_argument("--url", default="http://localhost:8080")
     parser.add_argument("--decisions", type=int, default=12)
     parser.add_argument("--pause", type=float, default=DECISION_S, help="seconds per decision")
-    asyncio.run(main(*vars(parser.parse_args()).values()))
+    options = vars(parser.parse_args()).values()
+    if "GREENWAVE_PASSWORD" not in os.environ:
+        sys.exit("Set GREENWAVE_PASSWORD to the password of the user operator.")
+    try:
+        asyncio.run(main(*options))
+    except GreenwaveError as error:  # such as a wrong password
+        sys.exit(str(error))

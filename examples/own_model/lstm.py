@@ -5,13 +5,14 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
-from fastapi import FastAPI, Header
+from fastapi import Body, FastAPI, Header
 from ray import serve
 
 from deployments.stateful import Engine, Key, Model, StateOptions
 from deployments.store import open_store
 
 LAYERS, INPUTS, WIDTH = 2, 8, 8
+Inputs = Annotated[list[float], Body(min_length=INPUTS, max_length=INPUTS)]
 IdempotencyKey = Annotated[str | None, Header(max_length=100)]
 api = FastAPI()
 
@@ -50,7 +51,7 @@ class Service:
 
     @api.post("/step/{run}/{entity}")
     async def step(
-        self, run: str, entity: str, inputs: list[float], idempotency_key: IdempotencyKey = None
+        self, run: str, entity: str, inputs: Inputs, idempotency_key: IdempotencyKey = None
     ) -> dict:
         digest = hash(tuple(inputs))  # of numbers, it is the same in every process
         result = await self.batcher.submit(Key(run, entity), inputs, idempotency_key, digest)

@@ -1,13 +1,14 @@
 """Drive many environments in several processes by the served policy, and count decisions."""
 
 import argparse
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
 
-from greenwave.client import Client, Timeouts, VectorPolicy
+from greenwave.client import Client, GreenwaveError, Timeouts, VectorPolicy
 from models.networks.shipped import JUNCTIONS
 
 ARRIVALS, DEPARTURES = 0.05, 0.2  # of a lane's capacity in a step
@@ -105,4 +106,7 @@ if __name__ == "__main__":
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--sumo", action="store_true", help="one simulation in each process")
-    main(**vars(parser.parse_args()))
+    try:
+        main(**vars(parser.parse_args()))
+    except GreenwaveError as error:
+        sys.exit(str(error))

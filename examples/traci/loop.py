@@ -1,6 +1,7 @@
 """Drive SUMO with actions of the inference service: a bare TraCI loop and plain HTTP."""
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def observe(junction, signal: TimedSignal) -> list[float]:
     return observed.tolist()
 
 
+def ask(http: httpx.Client, path: str, question: dict | None = None) -> dict | None:
+    """Return the service's answer; None while it is away. A refusal ends the loop."""
+    try:
+        answer = http.post(path, json=question)
+    except httpx.TransportError:
+        return None
+    if answer.is_client_error:
+        sys.exit(f"{http.base_url} refuses {path}: {answer.text}")
+    return answer.json() if answer.is_success else None
+
+
 def main(url: str, seconds: int, seed: int) -> None:
     junctions = SHIPPED.file.junctions
     signals = {
@@ -40,15 +52,15 @@ def main(url: str, seconds: int, seed: int) -> None:
         (routes,) = demand.route_files(seed, Path(folder))
         options = f"-n {NET_FILE} -r {routes} -b {demand.begin_s} --seed {seed}"
         traci.start(["sumo", *options.split(), "--time-to-teleport=-1", "--no-step-log"])
-        http.post("/reset_hidden").raise_for_status()
+        if ask(http, "/reset_hidden") is None:
+            sys.exit(f"No service answers at {url}. Start it with: make up")
         arrived = 0
         for second in range(seconds):
             if second % DECISION_S == 0:
                 for each in junctions:
                     question = {"junction_id": each.id, "obs_data": observe(each, signals[each.id])}
-                    answer = http.post("/predict_action", json=question)
-                    if answer.is_success:  # otherwise the junction keeps its phase
-                        signals[each.id].request(answer.json()["action"])
+                    if answer := ask(http, "/predict_action", question):
+                        signals[each.id].request(answer["action"])
             for name, signal in signals.items():
                 traci.trafficlight.setRedYellowGreenState(name, signal.advance())
             traci.simulationStep()

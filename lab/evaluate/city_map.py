@@ -12,14 +12,15 @@ from models.networks.form import Point, road_of
 
 WIDTH, HEIGHT, MARGIN = 700, 420, 40
 MOST_NAMES = 30
-# Levels of service at signals: Highway Capacity Manual (TRB, 2016), exhibit 19-8; seconds of delay.
+# Seconds of delay on an approach. The Highway Capacity Manual has these bounds for control delay,
+# which also has the acceleration behind the stop line, and no wait to enter the network.
 LEVELS = {"A": 10.0, "B": 20.0, "C": 35.0, "D": 55.0, "E": 80.0}
 WORST = "F"
 COLOURS = ("#1a9850", "#8bbd45", "#e3c02b", "#f08a24", "#d73027", "#7a0f1c")
 
 
 def level_of(wait_s: float) -> str:
-    """Return the level of service, A to F, of a mean wait."""
+    """Return the level, A to F, of a mean delay on an approach."""
     return next((level for level, most_s in LEVELS.items() if wait_s <= most_s), WORST)
 
 

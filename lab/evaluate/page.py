@@ -77,6 +77,8 @@ def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
             (each, MEANINGS[each] + (f" ({comparison.policy})" if each == POLICY else ""))
             for each in terms[0].figures.controllers
         ],
+        has_policy=comparison.policy is not None,
+        has_calls=scenario.network.pedestrian_calls,
         rules=list(_rules(comparison, runs)),
     )
 
@@ -120,6 +122,7 @@ def _clock(second: int) -> str:
 
 def _rules(comparison: Comparison, runs: Sequence[Run]) -> Iterable[tuple[str, str]]:
     scenario, seeds = comparison.scenario, comparison.seeds
+    deciding = ["max pressure", "greedy", *([POLICY] if comparison.policy else [])]
     hours = (scenario.end_s - scenario.begin_s) / HOUR_S
     yield "Network", f"{len(scenario.network.junctions)} signals, in {scenario.net.name}"
     yield (
@@ -130,17 +133,16 @@ def _rules(comparison: Comparison, runs: Sequence[Run]) -> Iterable[tuple[str, s
     yield "Seeds", f"{seeds[0]} to {seeds[-1]}"
     yield (
         "Decisions",
-        f"every {scenario.decision_s} s, for max pressure, greedy and policy, with"
-        f" {scenario.times}",
+        f"every {scenario.decision_s} s, for {listed(deciding)}, with {scenario.times}",
     )
     if scenario.detectors:
-        yield "Detectors", "queues of max pressure, greedy and policy are estimated by them"
+        yield "Detectors", f"queues of {listed(deciding)} are estimated by them"
     yield "Other controllers", "with the yellow and red times of the net's programs"
     if comparison.safety:
         yield (
             "Safety layer",
-            "sets the changes of actuated, delay-based, max pressure, greedy and policy; fixed time"
-            " and Webster have those of the net's programs",
+            f"sets the changes of {listed(['actuated', 'delay-based', *deciding])}; fixed time and"
+            " Webster have those of the net's programs",
         )
     yield "Fixed time", _programs(scenario)
     if comparison.policy is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from lab.evaluate.city_map import level_of
 from lab.evaluate.figures import EMISSIONS, MEASURES, WAITING, Figures, stops_of
 from lab.evaluate.statistics import Estimate
 
@@ -58,9 +57,8 @@ def _waits(figures: Figures, best: str, places: dict[str, str]) -> Iterator[str]
     if approaches:
         road, worst = next(iter(approaches.items()))
         yield (
-            f"The worst approach is {places[road]}: vehicles wait {worst.wait_s:.0f} s there on"
-            f" average (level of service {level_of(worst.wait_s)}), and up to"
-            f" {worst.longest_queue:.0f} stand in its queue."
+            f"The worst approach is {places[road]}: vehicles lose {worst.wait_s:.0f} s there on"
+            f" average, and up to {worst.longest_queue:.0f} stand in its queue."
         )
 
 

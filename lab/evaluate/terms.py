@@ -109,7 +109,7 @@ class Terms:
             worst = next(iter(self.figures.approaches(name).items()), None)
             said = f"{self.places[worst[0]]}: {worst[1].wait_s:.0f} s" if worst else ""
             rows.append([*row, Cell(said)])
-        return Table([*table.heads, "worst approach and its mean wait"], rows)
+        return Table([*table.heads, "worst approach and its mean delay"], rows)
 
     @property
     def emissions(self) -> Table | None:
@@ -149,8 +149,8 @@ class Terms:
             ]
             for road, each in list(self.figures.approaches(self.best).items())[:MOST_APPROACHES]
         ]
-        heads = ["approach", "vehicles", "mean queue", "longest queue", "mean wait, s"]
-        return Table([*heads, "95th percentile, s", "longest wait, s", "level"], rows)
+        heads = ["approach", "vehicles", "mean queue", "longest queue", "mean delay, s"]
+        return Table([*heads, "95th percentile, s", "longest delay, s", "level"], rows)
 
     @property
     def winners(self) -> str:

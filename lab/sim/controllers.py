@@ -23,7 +23,7 @@ from models.networks.network import Network, network_of
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
-from models.policy.training_record import read_record
+from models.policy.training_record import read_record, record_of
 from models.signals.clock_plan import ClockPlan
 
 OnDecision = Callable[[Observations, dict[str, int]], None]
@@ -301,8 +301,11 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
         InvalidPolicyFileError: the weights do not fit the network.
         InvalidScenarioError: they were trained with other counts than those of the scenario.
     """
-    if read_record(weights).counts == "all" != scenario.counts:
-        raise InvalidScenarioError(f"{weights} was trained with --counts all; add this option.")
+    trained = read_record(weights).counts if record_of(weights).exists() else scenario.counts
+    if trained != scenario.counts:
+        raise InvalidScenarioError(
+            f"{weights} was trained with --counts {trained}; evaluate it with the same."
+        )
     network = network_of(scenario.network)
     step = PolicyStep.load(weights, network)
     return lambda environment: PolicyController(step, network)

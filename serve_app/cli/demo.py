@@ -18,7 +18,7 @@ from greenwave.client import Client, GreenwaveError
 from lab.sim.options import add_scenario, refuse_city_options
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
-from serve_app.demo.connect import addresses_of, make_client, prepare
+from serve_app.demo.connect import addresses_of, check_counts, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import console, report
@@ -91,6 +91,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
     policy = make_remote(client, run_id, stage)
     prepare(policy, arguments.url)
+    check_counts(client, stage.scenario.counts, arguments.url)
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
     results: dict[str, Metrics] = {}
     results["policy"], interrupted = drive(

@@ -69,5 +69,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         if options.export is not None:
             export(comparison, options.export)
     times = comparison.scenario.times
-    notes.print(f"Max pressure, greedy and a policy had {times}.")
+    deciding = (
+        "Max pressure, greedy and the policy" if options.policy else "Max pressure and greedy"
+    )
+    notes.print(f"{deciding} had {times}.")
     notes.print(f"{page} compares {', '.join(comparison.controllers)}.")

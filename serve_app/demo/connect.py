@@ -72,6 +72,23 @@ def credentials_of(settings: Settings) -> Credentials:
     return credentials
 
 
+def check_counts(client: Client, counts: str, url: str) -> None:
+    """Compare what the simulation counts with what the served policy was trained with.
+
+    Raises:
+        CommandError: they differ.
+    """
+    try:
+        served = client.inference.model_info().counts
+    except GreenwaveError:  # only the gateway can be reached from here
+        return
+    if served != counts:
+        raise CommandError(
+            f"The policy at {url} was trained with --counts {served}, but this run has --counts"
+            f" {counts}. Say --counts {served}."
+        )
+
+
 def prepare(policy: GatewayController, url: str) -> None:
     """Check that the policy is available for this network, and reset the run.
 

@@ -191,7 +191,7 @@ def test_the_worst_approach_is_the_one_with_the_longest_mean_wait_of_many_vehicl
     assert list(approaches) == ["a", "c", "b"]
     assert approaches["a"] == (60, 3.0, 8, 26.0, 50.0, 70.0)
     text = page([replace(run, approaches={"a": WAITS["a"]})], seeds=1)
-    assert "The worst approach is a, at n1: vehicles wait 21 s there on average" in text
+    assert "The worst approach is a, at n1: vehicles lose 21 s there on average" in text
     row = "<td>a, at n1</td><td>50</td><td>2.0</td><td>6</td><td>21</td><td>40</td><td>55</td>"
     assert f"{row}<td>C</td>" in text
 
@@ -218,7 +218,7 @@ def test_fairness_stops_and_emissions_are_in_the_page(page):
 
 
 @pytest.mark.parametrize(("wait_s", "level"), [(10, "A"), (10.1, "B"), (55, "D"), (81, "F")])
-def test_levels_of_service_are_those_of_the_highway_capacity_manual(wait_s, level):
+def test_levels_have_the_bounds_of_the_highway_capacity_manual(wait_s, level):
     assert level_of(wait_s) == level
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.call import Reply, Send
-from serve_app.demo.connect import credentials_of, prepare
+from serve_app.demo.connect import check_counts, credentials_of, prepare
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import Credentials
 from serve_app.settings import Settings
@@ -79,6 +79,16 @@ def test_configured_user_logs_in(tmp_path, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     assert credentials_of(Settings(data_dir=tmp_path)) == Credentials("ann", "secret")
+
+
+def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
+    sizes = dict.fromkeys(("input_shape", "hidden_dim", "n_actions", "n_agents"), 1)
+    info = sizes | {"architecture": "GRU", "obs_agent_id": True, "junctions": {}, "counts": "all"}
+    exchange = Service(lambda _: answer(body=info))
+    with Client("http://service", "ann", "secret", exchange=exchange) as client:
+        check_counts(client, "all", "http://service")
+        with pytest.raises(CommandError, match="trained with --counts all, but this run has"):
+            check_counts(client, "standing", "http://service")
 
 
 def test_a_service_of_another_network_is_named_before_the_run():
