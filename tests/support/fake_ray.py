@@ -65,6 +65,7 @@ class FakeRay:
             if reason := self.refuse(config):
                 return Answer(400, reason.encode())
             self.serve(*config["applications"])
+            return json_answer(200, {})
         return json_answer(
             200, {"applications": {each["name"]: self.report(each) for each in self._applications}}
         )

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from serve_app.errors import DeployError
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import (
     DRAINING,
     RUNNING,
@@ -17,58 +16,62 @@ from serve_app.rollout.deploy import (
     serves,
     wait_until_running,
 )
+from tests.support.fake_ray import FakeRay, runs
 
-DASHBOARD = RayDashboard("http://nowhere")
 APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
+TRACEBACK = "Traceback:\n  File x\nValueError: no such policy"
 
 
-def state(status: str, message: str = "", deployment_message: str = "") -> dict[str, Any]:
-    deployment = {"status": status, "message": deployment_message}
-    return {
-        "status": status,
-        "message": message,
-        "deployments": {"Flow": deployment},
-        "deployed_app_config": APPLICATION,
-    }
+def state(status: str, message: str = "", deployment: str = "", *replicas: str) -> dict[str, Any]:
+    """Return what Serve reports of the application, its deployment's message and replicas."""
+    states = [{"state": each} for each in replicas]
+    deployments = {"Flow": {"status": status, "message": deployment, "replicas": states}}
+    return runs(APPLICATION) | {"status": status, "message": message, "deployments": deployments}
 
 
 @pytest.fixture
-def cluster(monkeypatch):
-    """Answer with the given states of the application one after the other."""
-    states: list[dict[str, Any]] = []
-
-    def applications(dashboard: RayDashboard) -> dict[str, Any]:
-        return {"flow": states.pop(0) if len(states) > 1 else states[0]}
-
-    monkeypatch.setattr(RayDashboard, "applications", applications)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    return states
+def states(ray_api: FakeRay) -> list[dict[str, Any]]:
+    """Report these states of the application one after the other, and the last one again."""
+    reported: list[dict[str, Any]] = []
+    ray_api.serve(APPLICATION)
+    ray_api.report = lambda config: reported.pop(0) if len(reported) > 1 else reported[0]
+    return reported
 
 
-def wait() -> None:
-    wait_until_running(DASHBOARD, ["flow"], timeout_s=5)
+def wait(ray_api: FakeRay, *accepted: str) -> list[str]:
+    """Return the statuses that are reported until the application runs."""
+    seen: list[str] = []
+    wait_until_running(
+        ray_api.dashboard,
+        ["flow"],
+        timeout_s=10,
+        report=lambda name, status, seconds: seen.append(status),
+        accepted=(RUNNING, *accepted),
+    )
+    return seen
 
 
-def test_unhealthy_is_not_final(cluster):
-    cluster += [state("UNHEALTHY"), state("DEPLOYING"), state("RUNNING")]
-    wait()
-
-
-def test_a_failure_is_reported_by_the_last_line_of_the_deployment(cluster):
-    traceback = "Traceback:\n  File x\nValueError: no such policy"
-    cluster += [state("DEPLOYING"), state("DEPLOY_FAILED", "Failed to update.", traceback)]
-    with pytest.raises(DeployError, match=r"flow is DEPLOY_FAILED: ValueError: no such policy$"):
-        wait()
-
-
-def test_a_failure_without_a_deployment_is_reported_by_the_application(cluster):
-    cluster += [state("DEPLOY_FAILED", "Traceback\nImportError: no module x")]
-    with pytest.raises(DeployError, match="ImportError: no module x"):
-        wait()
+def test_unhealthy_is_not_final(ray_api, states):
+    states += [state("UNHEALTHY"), state("DEPLOYING"), state("RUNNING")]
+    assert wait(ray_api) == ["UNHEALTHY", "DEPLOYING", "RUNNING"]
 
 
 @pytest.mark.parametrize(
-    ("states", "drains"),
+    ("failed", "reason"),
+    [
+        (state("DEPLOY_FAILED", "Failed to update.", TRACEBACK), "ValueError: no such policy"),
+        (state("DEPLOY_FAILED", "Traceback\nImportError: no module x"), "ImportError: no module x"),
+    ],
+    ids=["deployment", "application"],
+)
+def test_a_failure_is_reported_by_the_last_line_of_what_failed(ray_api, states, failed, reason):
+    states += [state("DEPLOYING"), failed]
+    with pytest.raises(DeployError, match=f"flow is DEPLOY_FAILED: {reason}$"):
+        wait(ray_api)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "drains"),
     [
         (["RUNNING", "RUNNING"], False),
         (["RUNNING", "STARTING"], False),
@@ -76,56 +79,37 @@ def test_a_failure_without_a_deployment_is_reported_by_the_application(cluster):
         (["RUNNING", "STOPPING"], True),
     ],
 )
-def test_a_new_version_may_be_accepted_while_the_old_one_drains(states, drains, cluster):
-    replacing = state("DEPLOYING")
-    replacing["deployments"]["Flow"]["replicas"] = [{"state": each} for each in states]
-    cluster += [replacing, state("RUNNING")]
-    seen: list[str] = []
-
-    def report(name: str, status: str, seconds: float) -> None:
-        seen.append(status)
-
-    wait_until_running(DASHBOARD, ["flow"], 5, report, accepted=(RUNNING, DRAINING))
-    assert seen == ([DRAINING] if drains else ["DEPLOYING", RUNNING])
+def test_a_new_version_may_be_accepted_while_the_old_one_drains(ray_api, states, replicas, drains):
+    changing = state("DEPLOYING", "", "", *replicas)
+    states += [changing, state("RUNNING")]
+    assert wait(ray_api, DRAINING) == ([DRAINING] if drains else ["DEPLOYING", RUNNING])
+    states[:] = [changing, state("RUNNING")]
+    assert wait(ray_api)[-1] == RUNNING, "by default, it must have ended"
 
 
-def test_by_default_the_old_version_must_have_ended(cluster):
-    draining = state("DEPLOYING")
-    draining["deployments"]["Flow"]["replicas"] = [{"state": "RUNNING"}, {"state": "STOPPING"}]
-    cluster += [draining, state("RUNNING")]
-    wait()
-    assert len(cluster) == 1
-
-
-def test_a_config_is_served_when_its_code_is_what_was_sent_last(cluster):
-    cluster += [state("RUNNING")]
-    assert serves(DASHBOARD, {"applications": [APPLICATION]})
+def test_a_config_is_served_when_its_code_is_what_was_sent_last(ray_api):
+    ray_api.serve(APPLICATION)
     newer = APPLICATION | {"runtime_env": {"env_vars": {"GREENWAVE_VERSION": "2"}}}
-    assert not serves(DASHBOARD, {"applications": [newer]})
-    assert not serves(DASHBOARD, {"applications": [APPLICATION | {"name": "density"}]})
+    applications = [APPLICATION, newer, APPLICATION | {"name": "density"}]
+    served = [serves(ray_api.dashboard, {"applications": [each]}) for each in applications]
+    assert served == [True, False, False]
 
 
 @pytest.mark.parametrize(
-    ("status", "deploying"), [("DEPLOYING", True), ("DEPLOY_FAILED", False), ("RUNNING", False)]
-)
-def test_a_cluster_is_deploying_until_every_application_is_settled(cluster, status, deploying):
-    cluster.append(state(status))
-    assert is_deploying(DASHBOARD) == deploying
-
-
-@pytest.mark.parametrize(
-    ("status", "deployments", "building"),
+    ("status", "deployments", "deploying", "building"),
     [
-        ("DEPLOYING", {}, True),
-        ("DEPLOYING", {"Flow": {}}, False),
-        ("DEPLOY_FAILED", {}, False),
+        ("DEPLOYING", {}, True, True),
+        ("DEPLOYING", {"Flow": {}}, True, False),
+        ("DEPLOY_FAILED", {}, False, False),
+        ("RUNNING", {"Flow": {}}, False, False),
     ],
 )
-def test_an_application_is_built_when_its_deployments_are_known(
-    cluster, status, deployments, building
+def test_a_cluster_is_deploying_until_every_application_is_settled(
+    ray_api, states, status, deployments, deploying, building
 ):
-    cluster.append({"status": status, "deployments": deployments})
-    assert is_building(DASHBOARD) is building
+    states.append({"status": status, "deployments": deployments})
+    assert is_deploying(ray_api.dashboard) is deploying
+    assert is_building(ray_api.dashboard) is building
 
 
 def test_only_what_serve_has_given_up_has_failed():

@@ -2,78 +2,25 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 from typing import Any
 
-import httpx
 import pytest
 
 from serve_app.errors import DeployError
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout import releases as releases_module
-from serve_app.rollout import rollout as rollout_module
-from serve_app.rollout.capacity import Node
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.rollout import Rollout
+from tests.support.fake_ray import FakeRay, node, runs
 
 Config = dict[str, Any]
-DASHBOARD = RayDashboard("http://nowhere")
 
 
-def config(name: str) -> Config:
-    application = {"name": name, "import_path": "elsewhere:build"}
-    return {"applications": [application], "http_options": {"port": 8100}}
-
-
-class FakeCluster:
-    """Runs every config, except for an application named bad, which runs in ``good`` only."""
-
-    def __init__(self) -> None:
-        self.sent: list[Config] = []
-        self.good: Config | None = None
-        self.restarted = self.away = False
-        self.interrupts = 0
-        self.nodes = [Node(cpus=4.0, megabytes=8000.0)]
-
-    def nodes_of(self, dashboard: RayDashboard) -> list[Node]:
-        if self.away:
-            raise httpx.ConnectError("connection refused")
-        return self.nodes
-
-    def deploy(self, dashboard: RayDashboard, config: Config) -> None:
-        self.sent.append(config)
-        if self.interrupts:
-            self.interrupts -= 1
-            raise KeyboardInterrupt
-
-    def serves(self, dashboard: RayDashboard, config: Config) -> bool:
-        return not self.restarted
-
-    def wait(self, dashboard: RayDashboard, names: list[str], *how: object) -> None:
-        if "bad" in names and self.sent[-1:] != [self.good]:
-            raise DeployError("Application bad is DEPLOY_FAILED: no module named x.")
-
-
-def arguments(way: str) -> list[Config]:
-    return [] if way == "roll_back" else [config("third")]
-
-
-@pytest.fixture
-def two_releases(rollout, cluster):
-    for name in ("first", "second"):
-        rollout.deploy(config(name))
-    cluster.sent.clear()
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    fake = FakeCluster()
-    monkeypatch.setattr(rollout_module, "nodes_of", fake.nodes_of)
-    monkeypatch.setattr(rollout_module, "deploy", fake.deploy)
-    monkeypatch.setattr(rollout_module, "wait_until_running", fake.wait)
-    monkeypatch.setattr(rollout_module, "serves", fake.serves)
-    return fake
+def config(name: str, **application: object) -> Config:
+    built = {"name": name, "import_path": "elsewhere:build", **application}
+    return {"applications": [built], "http_options": {"port": 8100}}
 
 
 @pytest.fixture
@@ -88,37 +35,77 @@ def warnings():
 
 
 @pytest.fixture
-def rollout(releases, cluster, warnings):
-    return Rollout(DASHBOARD, 8100, releases, timeout_s=1, warn=warnings.append)
+def rollout(releases, ray_api, warnings):
+    return Rollout(ray_api.dashboard, 8100, releases, timeout_s=10, warn=warnings.append)
 
 
-def test_a_good_config_becomes_the_current_release(rollout, releases):
-    rollout.deploy(config("good"))
-    assert releases.current() == config("good")
+@pytest.fixture
+def two_releases(rollout, ray_api):
+    for name in ("first", "second"):
+        rollout.deploy(config(name))
+    ray_api.sent.clear()
 
 
-def test_a_plan_shows_both_releases_and_sends_nothing(rollout, releases, cluster):
-    rollout.deploy(config("a"))
-    sent = len(cluster.sent)
-    current, planned = rollout.plan(config("b"))
-    assert (current, planned["applications"][0]["name"]) == (releases.current(), "b")
-    assert len(cluster.sent) == sent
+@pytest.fixture
+def bad(ray_api: FakeRay) -> None:
+    """Let applications fail that are named bad, but for the first version."""
+
+    def report(application: Config) -> dict[str, Any]:
+        if application["name"] != "bad" or application.get("args") == {"version": 1}:
+            return runs(application)
+        failed = {"status": "DEPLOY_FAILED", "message": "no module named x"}
+        return runs(application) | failed
+
+    ray_api.report = report
 
 
-def test_the_current_release_is_sent_again_and_is_no_change(rollout, cluster):
-    changes = [rollout.deploy(config(name)) for name in ("first", "second", "second", "first")]
-    assert changes == [True, True, False, True]
-    assert len(cluster.sent) == 4
+def interrupt(times: int, ray_api: FakeRay) -> None:
+    """Press Ctrl-C when a config has been sent, so many times."""
+    left = iter(range(times))
+
+    def press(config: Config) -> str:
+        if next(left, None) is not None:
+            _thread.interrupt_main()
+        return ""
+
+    ray_api.refuse = press
 
 
-def test_after_a_bad_config_the_current_release_is_restored(rollout, releases, cluster):
+def change(rollout: Rollout, way: str) -> None:
+    arguments = [] if way == "roll_back" else [config("third")]
+    getattr(rollout, way)(*arguments)
+
+
+def test_what_is_deployed_is_the_current_release_and_sent_again_it_is_no_change(
+    rollout, releases, ray_api
+):
+    names = ("first", "second", "second", "first")
+    assert [rollout.deploy(config(name)) for name in names] == [True, True, False, True]
+    assert [each["applications"][0]["name"] for each in ray_api.sent] == list(names)
+    assert releases.current() == config("first")
+    assert rollout.plan(config("b")) == (config("first"), config("b"))
+    assert len(ray_api.sent) == 4, "a plan sends nothing"
+
+
+def test_after_a_bad_config_the_current_release_is_restored(rollout, releases, ray_api, bad):
     rollout.deploy(config("good"))
     with pytest.raises(DeployError, match=r"no module named x. The previous release still serves"):
         rollout.deploy(config("bad"))
-    assert cluster.sent[-1] == releases.current() == config("good")
+    assert ray_api.sent[-1] == releases.current() == config("good")
+    releases.add(releases.stage(config("bad")))
+    rollout.deploy(config("good"))
+    with pytest.raises(DeployError):
+        rollout.roll_back()
+    assert releases.current() == config("good")
 
 
-def test_several_applications_are_restored_one_after_the_other(rollout, releases, cluster):
+def test_the_first_config_has_no_previous_release(rollout, releases, bad):
+    with pytest.raises(DeployError, match="no previous release to restore"):
+        rollout.deploy(config("bad"))
+    assert releases.current() is None
+
+
+def test_several_applications_are_restored_one_after_the_other(rollout, releases, ray_api, bad):
     def versions(a: int, bad: int, c: int) -> Config:
         numbers = {"a": a, "bad": bad, "c": c}
         applications = [
@@ -127,56 +114,62 @@ def test_several_applications_are_restored_one_after_the_other(rollout, releases
         ]
         return {"applications": applications, "http_options": {"port": 8100}}
 
-    cluster.good = versions(1, 1, 1)
-    releases.add(releases.stage(cluster.good))
+    releases.add(releases.stage(versions(1, 1, 1)))
     with pytest.raises(DeployError, match="The previous release still serves"):
         rollout.deploy(versions(2, 2, 2))
     sent = [versions(2, 1, 1), versions(2, 2, 1), versions(1, 2, 1), versions(1, 1, 1)]
-    assert cluster.sent == sent
-    assert releases.current() == cluster.good
+    assert ray_api.sent == sent
+    assert releases.current() == versions(1, 1, 1)
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back"])
 def test_after_ctrl_c_the_current_release_is_restored(
-    way, rollout, releases, cluster, two_releases, warnings
+    way, rollout, releases, ray_api, two_releases, warnings
 ):
-    cluster.interrupts = 1
+    interrupt(1, ray_api)
     with pytest.raises(KeyboardInterrupt, match=r"Interrupted. The previous release still serves"):
-        getattr(rollout, way)(*arguments(way))
-    assert cluster.sent[-1] == releases.current() == config("second")
+        change(rollout, way)
+    assert ray_api.sent[-1] == releases.current() == config("second")
     assert releases.previous() == config("first")
     (warning,) = warnings
     assert "restoring the previous release" in warning
 
 
-def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, cluster):
+def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, ray_api):
     rollout.deploy(config("first"))
-    cluster.interrupts = 2
+    interrupt(2, ray_api)
     with pytest.raises(KeyboardInterrupt, match="Run `greenwave deploy` or `greenwave rollback`"):
         rollout.deploy(config("second"))
-    assert cluster.sent[1:] == [config("second"), config("first")]
+    assert ray_api.sent[1:] == [config("second"), config("first")]
     assert releases.current() == config("first")
 
 
-@pytest.mark.parametrize("way", ["deploy", "prepare_start"])
-def test_whatever_replaces_a_canary_warns_of_it(way, rollout, monkeypatch, warnings):
-    rollout.deploy(config("first"))
-    monkeypatch.setattr(rollout_module, "replaced_by", lambda after, before: ["The canary ends."])
-    getattr(rollout, way)(config("second"))
-    assert warnings == ["The canary ends."]
-
-
-def test_ctrl_c_while_ray_starts_restores_nothing(rollout, cluster, monkeypatch):
+def test_ctrl_c_while_ray_starts_restores_nothing(rollout, ray_api):
     rollout.deploy(config("first"))
     rollout.prepare_start(config("second"))
 
-    def wait(*arguments: object) -> None:
-        raise KeyboardInterrupt
+    def press(application: Config) -> dict[str, Any]:
+        _thread.interrupt_main()
+        return runs(application)
 
-    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
+    ray_api.report = press
     with pytest.raises(KeyboardInterrupt):
-        rollout.finish_start(config("second"))
-    assert cluster.sent == [config("first")]
+        rollout.finish_start(config("first"))
+    assert ray_api.sent == [config("first")]
+
+
+@pytest.mark.parametrize("way", ["deploy", "prepare_start"])
+def test_whatever_replaces_a_canary_warns_of_it(way, rollout, warnings):
+    def served(**user_config: object) -> Config:
+        deployments = [{"name": "Inference", "user_config": user_config}]
+        built = {"import_path": "serve_app.inference:build", "deployments": deployments}
+        return config("inference", **built)
+
+    canary = {"agent_path": "/new.th", "mode": "canary", "share": 0.1, "states": "new"}
+    rollout.deploy(served(agent_path="/old.th", canary=canary))
+    getattr(rollout, way)(served(agent_path="/old.th"))
+    (warning,) = warnings
+    assert "/new.th" in warning
 
 
 def full_disk(descriptor: int) -> None:
@@ -184,173 +177,132 @@ def full_disk(descriptor: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back", "prepare_start"])
-def test_on_a_full_disk_nothing_is_sent(way, rollout, releases, cluster, two_releases, monkeypatch):
+def test_on_a_full_disk_nothing_is_sent(way, rollout, releases, ray_api, two_releases, monkeypatch):
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(DeployError, match=r"No space left on device. Nothing has been changed"):
-        getattr(rollout, way)(*arguments(way))
-    assert cluster.sent == []
+        change(rollout, way)
+    assert ray_api.sent == []
     assert releases.wanted() == config("second")
 
 
 def test_a_disk_that_fills_up_during_a_deploy_does_not_matter(
-    rollout, releases, cluster, monkeypatch
+    rollout, releases, ray_api, monkeypatch
 ):
-    def deploy(dashboard: RayDashboard, config: Config) -> None:
-        monkeypatch.setattr(os, "fsync", full_disk)
-        cluster.deploy(dashboard, config)
-
-    monkeypatch.setattr(rollout_module, "deploy", deploy)
+    ray_api.refuse = lambda config: monkeypatch.setattr(os, "fsync", full_disk) or ""
     rollout.deploy(config("good"))
     assert releases.current() == config("good")
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back"])
-def test_without_room_nothing_is_sent(way, rollout, releases, cluster, two_releases):
-    cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
+def test_without_room_nothing_is_sent(way, rollout, releases, ray_api, two_releases):
+    ray_api.nodes = [node(cpus=0.5, megabytes=8000)]
     with pytest.raises(DeployError, match=r"needs 1 CPUs, .* has 0.5 .* Nothing has been changed"):
-        getattr(rollout, way)(*arguments(way))
-    assert cluster.sent == []
+        change(rollout, way)
+    assert ray_api.sent == []
     assert releases.wanted() == config("second")
 
 
-def test_a_restored_release_needs_no_room(rollout, releases, cluster):
+def test_a_restored_release_needs_no_room(rollout, ray_api, bad):
     rollout.deploy(config("good"))
-    cluster.nodes = [Node(cpus=0.5, megabytes=8000.0)]
-    small = config("bad")
-    small["applications"][0]["deployments"] = [{"ray_actor_options": {"num_cpus": 0.1}}]
+    ray_api.nodes = [node(cpus=0.5, megabytes=8000)]
+    small = config("bad", deployments=[{"ray_actor_options": {"num_cpus": 0.1}}])
     with pytest.raises(DeployError, match="The previous release still serves"):
         rollout.deploy(small)
-    assert cluster.sent[-1] == config("good")
+    assert ray_api.sent[-1] == config("good")
 
 
-def test_a_config_that_can_outgrow_its_cluster_warns(rollout, cluster, warnings):
-    growing = config("good")
-    growing["applications"][0]["deployments"] = [{"autoscaling_config": {"max_replicas": 9}}]
+def test_a_config_that_can_outgrow_its_cluster_warns(rollout, ray_api, warnings):
+    growing = config("good", deployments=[{"autoscaling_config": {"max_replicas": 9}}])
     rollout.deploy(growing)
     (warning,) = warnings
     assert "can grow to 9 CPUs" in warning
-    assert cluster.sent == [growing]
+    assert ray_api.sent == [growing]
 
 
-def test_the_first_config_has_no_previous_release(rollout, releases):
-    with pytest.raises(DeployError, match="no previous release to restore"):
-        rollout.deploy(config("bad"))
-    assert releases.current() is None
-
-
-def test_a_bad_pending_config_is_discarded(rollout, releases):
-    rollout.deploy(config("good"))
+def test_the_supervisor_deploys_a_pending_config_which_is_a_release_once_it_runs(
+    rollout, releases, ray_api, bad
+):
+    rollout.prepare_start(config("good"))
+    ray_api.serve(*config("good")["applications"])
+    rollout.finish_start(config("good"))
+    assert releases.current() == config("good")
     rollout.prepare_start(config("bad"))
+    ray_api.serve(*config("bad")["applications"])
     with pytest.raises(DeployError):
         rollout.finish_start(config("bad"))
     assert releases.wanted() == config("good")
+    assert ray_api.sent == [config("good")], "the restored one alone"
 
 
-def test_a_pending_config_is_not_sent_by_the_rollout(rollout, releases, cluster):
-    rollout.prepare_start(config("good"))
-    rollout.finish_start(config("good"))
-    assert cluster.sent == []
-    assert releases.current() == config("good")
-
-
-def test_a_deploy_fails_if_ray_restarts_with_another_release(rollout, releases, cluster):
+def test_a_deploy_fails_if_ray_restarts_with_another_release(rollout, releases, ray_api):
     rollout.deploy(config("first"))
-    cluster.restarted = True
+    other = config("second", args={"version": 2})["applications"][0]
+    ray_api.report = lambda application: runs(application) | {"deployed_app_config": other}
     with pytest.raises(DeployError, match="Ray was restarted meanwhile"):
         rollout.deploy(config("second"))
     assert releases.current() == config("first")
 
 
-def test_a_cluster_that_does_not_answer_is_reported(rollout, cluster):
-    cluster.away = True
-    with pytest.raises(DeployError, match="does not answer: connection refused"):
-        rollout.deploy(config("good"))
-
-
 @pytest.mark.parametrize(
-    ("status", "reason"), [(401, "refuses Ray's token"), (403, "refuses Ray's token"), (500, "500")]
+    ("status", "reason"),
+    [
+        (0, "does not answer: "),
+        (401, "refuses Ray's token"),
+        (403, "refuses Ray's token"),
+        (500, "answers 500"),
+    ],
 )
-def test_a_cluster_that_refuses_is_reported_in_one_line(
-    status, reason, rollout, cluster, monkeypatch
-):
-    def nodes_of(dashboard: RayDashboard) -> list[Node]:
-        request = httpx.Request("GET", dashboard.url)
-        response = httpx.Response(status, request=request)
-        raise httpx.HTTPStatusError("two\nlines", request=request, response=response)
-
-    monkeypatch.setattr(rollout_module, "nodes_of", nodes_of)
+def test_a_cluster_that_does_not_serve_is_reported_in_one_line(status, reason, rollout, ray_api):
+    ray_api.status = status
     with pytest.raises(DeployError, match=reason) as refusal:
         rollout.deploy(config("good"))
     assert len(str(refusal.value).splitlines()) == 1
-    assert cluster.sent == []
+    assert ray_api.sent == []
 
 
 @pytest.mark.parametrize("way", ["deploy", "roll_back", "finish_start"])
-def test_a_second_rollout_is_refused(way, rollout, releases, cluster, two_releases):
+def test_a_second_rollout_is_refused(way, rollout, releases, ray_api, two_releases):
     with releases.rollout_lock(), pytest.raises(DeployError, match="Another deploy is in progress"):
-        getattr(rollout, way)(*arguments(way))
-    assert cluster.sent == []
+        change(rollout, way)
+    assert ray_api.sent == []
     assert releases.wanted() == config("second")
 
 
-def test_other_rollouts_are_excluded_until_a_bad_config_is_replaced(
-    rollout, releases, cluster, monkeypatch
+def test_while_a_rollout_waits_the_supervisor_may_deploy_and_no_other_rollout(
+    rollout, releases, ray_api
 ):
-    rollout.deploy(config("good"))
-    refusals: list[str] = []
+    refused: list[str] = []
 
-    def wait(dashboard: RayDashboard, names: list[str], *how: object) -> None:
-        with pytest.raises(DeployError) as refusal, releases.rollout_lock():
-            pytest.fail("two deploy at once")
-        refusals.append(str(refusal.value))
-        cluster.wait(dashboard, names, *how)
-
-    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
-    with pytest.raises(DeployError):
-        rollout.deploy(config("bad"))
-    assert refusals == ["Another deploy is in progress."] * 2
-
-
-def test_the_supervisor_of_ray_may_deploy_while_a_rollout_waits(
-    rollout, releases, cluster, monkeypatch
-):
-    deployed: list[str] = []
-
-    def wait(dashboard: RayDashboard, names: list[str], *how: object) -> None:
+    def report(application: Config) -> dict[str, Any]:
         with releases.deploy_lock():  # would block indefinitely
-            deployed.extend(names)
+            pass
+        try:
+            with releases.rollout_lock():
+                refused.append("")
+        except DeployError as refusal:
+            refused.append(str(refusal))
+        return runs(application)
 
-    monkeypatch.setattr(rollout_module, "wait_until_running", wait)
+    ray_api.report = report
     rollout.deploy(config("good"))
-    assert deployed == ["good"]
+    assert set(refused) == {"Another deploy is in progress."}
 
 
-def test_rolling_back_deploys_the_one_before(rollout, releases, cluster, two_releases):
+def test_rolling_back_deploys_the_one_before_unless_there_is_none(
+    rollout, releases, ray_api, two_releases
+):
     rollout.roll_back()
-    assert cluster.sent[-1] == releases.current() == config("first")
-
-
-def test_the_first_release_cannot_be_rolled_back(rollout, cluster):
-    rollout.deploy(config("first"))
+    assert ray_api.sent == [config("first")]
+    assert releases.current() == config("first")
     with pytest.raises(DeployError, match="no release before the current one"):
         rollout.roll_back()
-    assert len(cluster.sent) == 1
+    assert len(ray_api.sent) == 1
 
 
-def test_a_failed_rollback_keeps_the_current_release(rollout, releases):
-    releases.add(releases.stage(config("bad")))
-    rollout.deploy(config("good"))
-    with pytest.raises(DeployError):
-        rollout.roll_back()
-    assert releases.current() == config("good")
-
-
-def test_an_instance_keeps_serves_port(rollout, cluster):
-    rollout.deploy(config("good") | {"http_options": {"host": "127.0.0.1", "port": 8000}})
-    assert cluster.sent[0]["http_options"] == {"host": "127.0.0.1", "port": 8100}
-
-
-def test_a_cluster_uses_the_port_of_the_config(releases, cluster):
+@pytest.mark.parametrize(("front", "sent"), [(8100, 8100), (None, 8000)])
+def test_an_instance_keeps_serves_port_and_a_cluster_uses_that_of_the_config(
+    front, sent, ray_api, releases
+):
     wanted = config("good") | {"http_options": {"host": "0.0.0.0", "port": 8000}}
-    Rollout(DASHBOARD, None, releases, timeout_s=1).deploy(wanted)
-    assert cluster.sent[0]["http_options"] == {"host": "0.0.0.0", "port": 8000}
+    Rollout(ray_api.dashboard, front, releases, timeout_s=10).deploy(wanted)
+    assert ray_api.sent[0]["http_options"] == {"host": "0.0.0.0", "port": sent}

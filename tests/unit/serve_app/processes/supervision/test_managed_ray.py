@@ -12,15 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
-from serve_app.errors import DeployError, InstanceError
+from serve_app.errors import InstanceError
 from serve_app.processes.supervision import managed_ray
 from serve_app.processes.supervision.managed_process import CannotStartError
 from serve_app.processes.supervision.managed_ray import (
-    BUILD_S,
     DEPLOY_POLL_S,
     FIRST_STAGE_S,
     HANGS_S,
@@ -31,8 +29,8 @@ from serve_app.processes.supervision.managed_ray import (
     ManagedRay,
     remove_old_sessions,
 )
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.releases import Releases
+from tests.support.fake_ray import Config, FakeRay, runs
 
 # A "head" with two children that have the names of Ray's vital processes.
 HEAD = """
@@ -50,10 +48,9 @@ sys.stdin.read()
 class FakeInstance:
     """Starts the head above instead of Ray."""
 
-    dashboard = RayDashboard("http://nowhere")
-
-    def __init__(self, ray_dir: Path) -> None:
+    def __init__(self, ray_dir: Path, ray_api: FakeRay) -> None:
         self.ray_dir = ray_dir
+        self.dashboard = ray_api.dashboard
         self.calls: list[str] = []
         self.refusal: str | None = None
         self.process: subprocess.Popen[str] | None = None
@@ -83,8 +80,8 @@ class FakeInstance:
 
 
 @pytest.fixture
-def instance(tmp_path):
-    fake = FakeInstance(tmp_path)
+def instance(tmp_path, ray_api):
+    fake = FakeInstance(tmp_path, ray_api)
     yield fake
     if fake.process:
         for child in psutil.Process(fake.process.pid).children():
@@ -106,44 +103,6 @@ def pauses():
 @pytest.fixture
 def ray(instance, releases, pauses):
     return ManagedRay(lambda: instance, releases, pauses.append)
-
-
-class FakeCluster:
-    """Takes every config; Ray dies after the last call that a test needs."""
-
-    def __init__(self) -> None:
-        self.applications: dict[str, Any] = {}
-        self.deployed: list[dict[str, Any]] = []
-        self.whole: Callable[[], dict[str, Any] | None] = lambda: None
-        self.partly_deployed = False
-        self.errors: list[Exception] = []
-        self.refusals: list[DeployError] = []
-        self.after: Callable[[], None] = lambda: None
-
-    def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
-        if self.errors:
-            raise self.errors.pop(0)
-        if self.applications and not self.partly_deployed:
-            self.after()
-        return self.applications
-
-    def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
-        self.deployed.append(config)
-        if self.refusals:
-            raise self.refusals.pop()
-        if config == self.whole():
-            self.after()
-
-
-@pytest.fixture
-def cluster(monkeypatch, releases):
-    fake = FakeCluster()
-    fake.whole = releases.wanted
-    monkeypatch.setattr(RayDashboard, "applications", fake.find_applications)
-    monkeypatch.setattr(managed_ray, "deploy", fake.deploy)
-    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
-    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: False)
-    return fake
 
 
 def kill_vital(instance: FakeInstance, name: str) -> None:
@@ -174,14 +133,14 @@ def test_a_refused_start_is_reported(ray, instance):
 
 
 @pytest.mark.parametrize("name", VITAL)
-def test_the_death_of_a_vital_process_ends_ray(name, ray, instance, cluster):
+def test_the_death_of_a_vital_process_ends_ray(name, ray, instance):
     ray.start_or_adopt()
     kill_vital(instance, name)
     assert ray.wait() == f"Ray has ended: {name} died."
     assert instance.calls[-1] == "stop within 0 s"
 
 
-def test_vital_processes_that_died_in_the_same_moment_are_all_named(ray, instance, cluster):
+def test_vital_processes_that_died_in_the_same_moment_are_all_named(ray, instance):
     ray.start_or_adopt()
     for name in VITAL:
         kill_vital(instance, name)
@@ -189,7 +148,7 @@ def test_vital_processes_that_died_in_the_same_moment_are_all_named(ray, instanc
 
 
 @pytest.mark.parametrize("name", VITAL)
-def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, cluster):
+def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases):
     seconds = count()
     ray = ManagedRay(lambda: instance, releases, lambda _: None, lambda: next(seconds))
     ray.start_or_adopt()
@@ -202,7 +161,7 @@ def test_a_vital_process_that_stays_stopped_ends_ray(name, instance, releases, c
     assert instance.calls[-1] == "stop within 0 s"
 
 
-def test_a_ray_that_has_lost_its_socket_ends(ray, instance, cluster, tmp_path):
+def test_a_ray_that_has_lost_its_socket_ends(ray, instance, tmp_path):
     ray.start_or_adopt()
     socket = tmp_path / f"session_2026-01-01_{instance.process.pid}" / "sockets" / "raylet"
     socket.parent.mkdir(parents=True)
@@ -216,158 +175,171 @@ def test_a_ray_that_has_lost_its_socket_ends(ray, instance, cluster, tmp_path):
 FIRST = {"name": "inference", "import_path": "serve_app.inference:build"}
 
 
-def config(**deployment: object) -> dict[str, Any]:
+def config(**deployment: object) -> Config:
     flow = {"name": "flow", "import_path": "serve_app.flow:build"}
     return {"applications": [FIRST, {**flow, "deployments": [{"name": "Flow", **deployment}]}]}
 
 
 @pytest.fixture
-def mortal(ray, instance, cluster):
-    """Start a Ray that dies once the config is deployed."""
+def wanted(ray, instance, releases, ray_api) -> Callable[[Config], None]:
+    """Start a Ray that dies as soon as it has all of the config that is wanted."""
     ray.start_or_adopt()
-    cluster.after = lambda: kill_vital(instance, "raylet")
-    return ray
+
+    def want(config: Config) -> None:
+        releases.add(releases.stage(config))
+
+        def report(application: Config) -> dict[str, Any]:
+            if ray_api.sent[-1:] == [config]:
+                kill_vital(instance, "raylet")
+            return runs(application)
+
+        ray_api.report = report
+
+    return want
 
 
-def test_a_new_ray_gets_the_wanted_config_in_stages(mortal, releases, cluster):
-    releases.add(releases.stage(config(num_replicas=2)))
-    cluster.errors = [httpx.ConnectError("not yet")]
-    mortal.wait()
-    assert cluster.deployed == [
+def deploying(application: Config) -> dict[str, Any]:
+    return runs(application) | {"status": "DEPLOYING"}
+
+
+def test_a_new_ray_gets_the_wanted_config_in_stages(ray, wanted, ray_api):
+    wanted(config(num_replicas=2))
+    ray.wait()
+    assert ray_api.sent == [
         {"applications": [FIRST]},
         config(num_replicas=1),
         config(num_replicas=2),
     ]
 
 
+def test_a_ray_that_does_not_answer_yet_is_asked_again(instance, releases, wanted, ray_api):
+    wanted(config())
+    ray_api.status = 503
+    ray = ManagedRay(lambda: instance, releases, lambda _: setattr(ray_api, "status", 200))
+    ray.start_or_adopt()
+    ray.wait()
+    assert ray_api.sent[-1] == config()
+
+
 def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
-    mortal, releases, cluster, pauses, monkeypatch
+    ray, instance, releases, ray_api, pauses
 ):
     whole = config(num_replicas=2)
     loans = {"import_path": "serve_app.customers:build", "deployments": [{"num_replicas": 2}]}
     whole["applications"].append({"name": "loans", **loans})
     releases.add(releases.stage(whole))
-    monkeypatch.setattr(managed_ray, "is_deploying", lambda dashboard: True)
-    mortal.wait()
-    assert len(cluster.deployed) == 3
-    assert cluster.deployed[-1] == whole
+    ray.start_or_adopt()
+    ray_api.report = deploying
+
+    def end_with_the_whole(config: Config) -> str:
+        if config == whole:
+            kill_vital(instance, "raylet")
+        return ""
+
+    ray_api.refuse = end_with_the_whole
+    ray.wait()
+    assert len(ray_api.sent) == 3
     assert pauses.count(DEPLOY_POLL_S) == round((FIRST_STAGE_S + STAGE_S) / DEPLOY_POLL_S)
 
 
-def test_the_next_stage_waits_until_serve_has_built_the_one_before(
-    mortal, releases, cluster, monkeypatch
-):
-    releases.add(releases.stage(config(num_replicas=2)))
-    polls: list[int] = []  # how many stages had been sent
+def test_the_next_stage_waits_until_serve_has_built_the_one_before(ray, wanted, ray_api):
+    whole = config(num_replicas=2)
+    wanted(whole)
+    ends, polls = ray_api.report, Counter[int]()  # by the number of stages that had been sent
 
-    def is_building(dashboard: RayDashboard) -> bool:
-        polls.append(len(cluster.deployed))
-        return polls.count(len(cluster.deployed)) < BUILD_S / DEPLOY_POLL_S / 2
+    def build(application: Config) -> dict[str, Any]:
+        stage = len(ray_api.sent)
+        polls[stage] += 1
+        built = polls[stage] > 10 or stage == 3
+        return ends(application) if built else deploying(application) | {"deployments": {}}
 
-    monkeypatch.setattr(managed_ray, "is_building", is_building)
-    mortal.wait()
-    assert Counter(polls) == dict.fromkeys((1, 2), round(BUILD_S / DEPLOY_POLL_S / 2))
-    assert len(cluster.deployed) == 3
-
-
-def test_a_partly_deployed_config_is_completed(mortal, releases, cluster):
-    releases.add(releases.stage(config()))
-    cluster.applications = {"inference": {"status": "RUNNING"}}
-    cluster.partly_deployed = True
-    mortal.wait()
-    assert cluster.deployed[-1] == config()
+    ray_api.report = build
+    ray.wait()
+    assert ray_api.sent[-1] == whole
+    assert min(polls[1], polls[2]) >= 10
 
 
 @pytest.mark.parametrize(
-    "applications",
+    ("applications", "sent"),
     [
-        {"inference": {"status": "RUNNING"}, "flow": {"status": "UNHEALTHY"}},
-        {"another-system": {"status": "RUNNING"}},
+        (["inference"], True),
+        (["inference", "flow"], False),
+        (["another-system"], False),
     ],
+    ids=["part", "all", "others"],
 )
-def test_a_ray_with_all_or_other_applications_is_left_alone(
-    mortal, releases, cluster, applications
+def test_only_a_config_that_is_partly_deployed_is_completed(
+    instance, releases, ray_api, applications, sent
 ):
     releases.add(releases.stage(config()))
-    cluster.applications = applications
-    mortal.wait()
-    assert cluster.deployed == []
+    ray_api.serve(*({"name": name} for name in applications))
+    sleeps = count()
+
+    def end(seconds: float) -> None:
+        if next(sleeps) == 100:
+            kill_vital(instance, "raylet")
+
+    ray = ManagedRay(lambda: instance, releases, end)
+    ray.start_or_adopt()
+    ray.wait()
+    assert ray_api.sent[-1:] == [config()] * sent
 
 
-def test_a_refused_config_is_sent_again_after_a_pause(mortal, releases, cluster, pauses):
-    releases.add(releases.stage(config()))
-    cluster.refusals = [DeployError("The cluster refused the config: no such module")] * 2
-    mortal.wait()
-    assert len(cluster.deployed) == 2 + 2
+def test_a_refused_config_is_sent_again_after_a_pause(ray, wanted, ray_api, pauses):
+    wanted(config())
+    refusals = iter(["no such module"] * 2)
+    ray_api.refuse = lambda config: next(refusals, "")
+    ray.wait()
+    assert len(ray_api.sent) == 2 + 2
     assert sum(pauses) >= 2 * REFUSED_PAUSE_S
 
 
-class GivingUpCluster(FakeCluster):
-    """Starts what is new, as Serve does: what has failed stays so until it is removed."""
+def let_fail(ray_api: FakeRay, name: str, failures: int, after: Callable[[], None]) -> None:
+    """Let an application fail so often; what has failed stays so until it is removed.
 
-    def __init__(self, **failures: int) -> None:
-        super().__init__()
-        self._failures = Counter(failures)
+    Args:
+        after: called when all of the config has run for a look.
+    """
+    left = iter(range(failures))
+    failed: set[str] = set()
+    before: set[str] = set()
 
-    def find_applications(self, dashboard: RayDashboard) -> dict[str, Any]:
-        found = self.applications
-        self.applications = {n: e for n, e in found.items() if e["status"] != "DELETING"}
-        return found
+    def start(config: Config) -> str:
+        names = {each["name"] for each in config["applications"]}
+        failed.intersection_update(names)
+        if name in names - before and next(left, None) is not None:
+            failed.add(name)
+        before.clear()
+        before.update(names)
+        return ""
 
-    def deploy(self, dashboard: RayDashboard, config: dict[str, Any]) -> None:
-        self.deployed.append(config)
-        names = [each["name"] for each in config["applications"]]
-        self.applications = {
-            **{
-                name: self.applications[name] | {"status": "DELETING"}
-                for name in self.applications.keys() - set(names)
-            },
-            **{name: self._redeploy(name) for name in names},
-        }
+    def report(application: Config) -> dict[str, Any]:
+        if application["name"] in failed:
+            message = "Traceback:\nOSError: too busy"
+            return runs(application) | {"status": "DEPLOY_FAILED", "message": message}
+        if application["name"] == name:
+            after()
+        return runs(application)
 
-    def _redeploy(self, name: str) -> dict[str, Any]:
-        known = self.applications.get(name) or self._start(name)
-        return known | {"status": known["status"].replace("DELETING", "DEPLOY_FAILED")}
-
-    def is_deploying(self, dashboard: RayDashboard) -> bool:
-        if [each["status"] for each in self.applications.values()] == ["RUNNING", "RUNNING"]:
-            self.after()
-        return False
-
-    def _start(self, name: str) -> dict[str, Any]:
-        self._failures[name] -= 1
-        status = "DEPLOY_FAILED" if self._failures[name] >= 0 else "RUNNING"
-        return {"deployments": {}, "status": status, "message": "Traceback:\nOSError: too busy\n"}
+    ray_api.refuse, ray_api.report = start, report
 
 
-def giving_up(monkeypatch, releases, failures: int) -> GivingUpCluster:
-    """Put a cluster in Serve's place in which flow fails to start so often; the release has it."""
-    cluster = GivingUpCluster(flow=failures)
-    monkeypatch.setattr(RayDashboard, "applications", cluster.find_applications)
-    monkeypatch.setattr(managed_ray, "deploy", cluster.deploy)
-    monkeypatch.setattr(managed_ray, "is_building", lambda dashboard: False)
-    monkeypatch.setattr(managed_ray, "is_deploying", cluster.is_deploying)
-    releases.add(releases.stage(config()))
-    return cluster
-
-
-def test_what_serve_has_given_up_is_removed_and_deployed_until_it_runs(
-    ray, instance, releases, pauses, monkeypatch, caplog
+def test_an_application_that_failed_to_start_is_removed_and_deployed_again_with_pauses(
+    ray, instance, releases, ray_api, pauses, caplog
 ):
-    cluster = giving_up(monkeypatch, releases, failures=3)
+    releases.add(releases.stage(config()))
+    let_fail(ray_api, "flow", 3, lambda: kill_vital(instance, "raylet"))
     ray.start_or_adopt()
-    cluster.after = lambda: kill_vital(instance, "raylet")
     ray.wait()
     without_flow = {"applications": [FIRST]}
-    assert cluster.deployed == (1 + 3) * [without_flow, config()]
+    assert ray_api.sent == (1 + 3) * [without_flow, config()]
     assert "{'flow': 'OSError: too busy'}" in caplog.text
-    assert sum(pauses) >= (1 + 2 + 4 + 8) * REFUSED_PAUSE_S
+    assert sum(pauses) >= (1 + 2 + 4) * REFUSED_PAUSE_S
 
 
-def test_what_another_deploy_may_restore_is_left_alone(
-    ray, instance, releases, monkeypatch, caplog
-):
-    cluster = giving_up(monkeypatch, releases, failures=9)
+def test_what_another_deploy_may_restore_is_left_alone(ray, instance, releases, ray_api, caplog):
+    releases.add(releases.stage(config()))
+    let_fail(ray_api, "flow", 9, lambda: None)
     ray.start_or_adopt()
     refused = count()
 
@@ -379,10 +351,11 @@ def test_what_another_deploy_may_restore_is_left_alone(
     caplog.handler.addFilter(end_after_three)
     with releases.rollout_lock():
         ray.wait()
-    assert len(cluster.deployed) == 2, "the two stages"
+    assert len(ray_api.sent) == 2, "the two stages"
 
 
 def test_only_the_newest_sessions_stay(tmp_path):
+    remove_old_sessions(tmp_path / "not there yet")
     for day in range(1, 7):
         (tmp_path / f"session_2026-01-0{day}_7" / "logs").mkdir(parents=True)
     (tmp_path / "session_latest").symlink_to("session_2026-01-06_7")
@@ -390,7 +363,3 @@ def test_only_the_newest_sessions_stay(tmp_path):
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == [*(f"session_2026-01-0{day}_7" for day in (4, 5, 6)), "session_latest"]
     assert len(left) == KEPT_SESSIONS + 1
-
-
-def test_the_first_start_has_no_old_sessions(tmp_path):
-    remove_old_sessions(tmp_path / "ray")
