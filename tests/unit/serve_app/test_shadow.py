@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenwave.client import Decision, RefusedError, Shown, UnavailableError
+from greenwave.client import Decision, Shown, UnavailableError
 from lab.shadow.log import Entry, LogWriter, Segment, ShadowLogError, read_log
 from lab.shadow.records import Malformed, Record
 from serve_app.shadow import MAX_SENTENCES, Recorded, Recorder, ShadowError
@@ -125,23 +125,9 @@ def test_a_jump_of_the_clock_is_named_and_begins_a_segment_with_a_new_run(street
     assert [name for name, *_ in street.gateway.asked] == ["shadow-1"] * 12 + ["shadow-2"] * 12
 
 
-def test_malformed_lines_are_named_and_skipped(street):
-    recorded = street.record([decision(0, 0), Malformed("it is wrong"), decision(5, 0)])
-    assert street.printed == ["Line 2 is skipped: it is wrong."]
-    assert (recorded.records, recorded.malformed) == (2, 1)
-    assert [each.line for each in street.entries] == [1, 3]
-
-
 def test_many_malformed_lines_are_few_sentences(street):
     assert street.record([Malformed("no")] * 500).malformed == 500
     assert len(street.printed) == MAX_SENTENCES + 1
-
-
-def test_a_source_that_is_read_again_continues_after_its_last_line(street):
-    street.record(list(minute())[:4], source="/srv/day.jsonl")
-    street.record(minute(), source="/srv/day.jsonl")
-    assert [each.line for each in street.entries] == [*range(1, 13)]
-    assert [each.reason for each in street.segments] == ["start", "continued"]
 
 
 def test_another_source_or_a_stream_begins_at_its_first_line(street):
@@ -166,12 +152,6 @@ def test_a_stream_continues_without_the_gateway_after_one_sentence(street):
     assert street.record(minute()).recommended == 0
     assert len(street.printed) == 1
     assert street.entries[5].answer == "the gateway did not answer"
-
-
-def test_a_refusal_ends_the_recording_with_its_line(street):
-    street.gateway.error = RefusedError("Missing scope: act", status=403, code=None)
-    with pytest.raises(ShadowError, match="Line 1: the gateway refuses the request: Missing scope"):
-        street.record(minute())
 
 
 def test_records_in_no_order_end_the_recording(street):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,19 @@ import torch
 from load_tests.harness.shipped import shipped_config
 from serve_app.cli import canary as canary_command
 from serve_app.processes.installation import instance_of, releases_of, releases_of_cluster
-from serve_app.rollout import canary, rollout
+from serve_app.processes.ports import Ports
+from serve_app.rollout import canary
 from tests.reference import random_state_dict
 
 
 @pytest.fixture
-def sent(data_dir, monkeypatch):
-    """Let a cluster accept every config; return the configs."""
-    deployed: list[dict[str, Any]] = []
-    monkeypatch.setattr(canary_command, "running", lambda options: instance_of(options.port_base))
+def sent(data_dir, ray_api, monkeypatch):
+    """Return the configs that a running instance has got."""
+    port = int(ray_api.url.rpartition(":")[2])
+    instance = replace(instance_of(None), ports=replace(Ports(), dashboard=port))
+    monkeypatch.setattr(canary_command, "running", lambda options: instance)
     monkeypatch.setattr(canary_command, "print_problems", lambda instance, config: None)
-    monkeypatch.setattr(canary_command, "scrape_nodes", lambda metrics_port, ray_dir, report: [])
-    monkeypatch.setattr(rollout, "deploy", lambda dashboard, config: deployed.append(config))
-    monkeypatch.setattr(rollout, "wait_until_running", lambda *how: None)
-    monkeypatch.setattr(rollout, "serves", lambda dashboard, config: True)
-    return deployed
+    return ray_api.sent
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import argparse
 import pytest
 
 from greenwave.client import Addresses
-from lab.sim.options import clock_time
 from serve_app.cli import demo
 from serve_app.cli.main import main
 from serve_app.errors import CommandError
@@ -23,11 +22,6 @@ def test_a_second_instance_has_an_address_of_its_own(ports, port, monkeypatch):
     monkeypatch.setattr(demo, "make_client", refuse)
     assert main(["demo", *ports]) == 1
     assert asked == [f"http://127.0.0.1:{port}"]
-
-
-def test_begin_is_a_time_of_day_or_a_second_of_sumos_clock():
-    assert clock_time("7:30") == 27_000
-    assert clock_time("57600") == 57_600
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,6 @@ def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkey
     assert command == [f"DATA_DIR={tmp_path}/it's here", "make", "down", "ARGS=--port-base 23000"]
 
 
-def test_status_prints_how_to_start_the_named_instance(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    assert main(["status", *NOT_RUNNING]) == 1
-    start = f'`DATA_DIR={tmp_path} make up ARGS="--port-base 31000"`'
-    assert f"Start it with {start}" in capsys.readouterr().err
-
-
 def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
@@ -44,9 +37,3 @@ def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeyp
     assert main(["audit", "--port-base", "31000"]) == 0
     assert "user added" in capsys.readouterr().out
     assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in printed
-
-
-def test_up_prints_how_to_stop_this_instance(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    up.print_stop(argparse.Namespace(port_base=None))
-    assert capsys.readouterr().out.strip() == f"Stop it with: DATA_DIR={tmp_path} make down"

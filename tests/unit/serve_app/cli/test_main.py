@@ -13,7 +13,6 @@ from serve_app.cli import deploy, up
 from serve_app.cli import main as cli
 from serve_app.cli.main import COMMANDS, RENAMED, main
 from serve_app.errors import ROOT
-from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
 from serve_app.rollout import capacity
 
@@ -70,12 +69,6 @@ def test_a_folder_that_cannot_be_written_is_named_with_what_to_do(monkeypatch, c
     assert capsys.readouterr().err.startswith(
         "/data/x: Read-only file system. Use a folder that you can write to"
     )
-
-
-def test_up_takes_one_config(capsys):
-    with pytest.raises(SystemExit):
-        main(["up", "one.yaml", "another.yaml"])
-    assert "unrecognized arguments: another.yaml" in capsys.readouterr().err
 
 
 # Imports two services' files as if they ended with `def (`.
@@ -167,11 +160,6 @@ class TestPlaceOfTheFront:
         parser = cli.parser_of("up")
         return up.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
 
-    def test_serves_front_is_behind_the_edge(self):
-        instance = self.place()
-        assert instance.base_url == "http://127.0.0.1:31000"
-        assert instance.front_url != instance.base_url
-
     def test_without_an_edge_it_is_where_clients_look_for_it(self):
         assert self.place("--no-edge").front_url == "http://127.0.0.1:31000"
 
@@ -195,14 +183,3 @@ def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsy
     assert printed.err.strip() == (
         f"It cannot be served here: Application inference: {tmp_path}/gone.th: no such file."
     )
-
-
-def test_up_names_no_port_of_a_service_that_the_config_lacks(capsys, tmp_path):
-    instance = Instance(tmp_path)
-    cards = [{"name": "cards", "route_prefix": "/api/cards"}]
-    up._print_summary(instance, cards, Edge(instance), 1.0)
-    printed = capsys.readouterr().out
-    assert "cards edge" in printed
-    assert "loans edge" not in printed
-    assert "gateway edge" not in printed
-    assert "http://127.0.0.1:9000/api/cards" in printed

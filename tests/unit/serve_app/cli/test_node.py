@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
-import httpx
 import pytest
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.code_version import VARIABLE, stamp
-
-URL = "http://10.0.0.11:8265"
 
 
 @pytest.fixture
-def deployed(monkeypatch):
+def deployed(ray_api):
     """Serve the shipped config from a cluster; return what is deployed, by application."""
     served = {each["name"]: each for each in stamp(shipped_config())["applications"]}
-
-    def applications(dashboard: RayDashboard) -> dict[str, Any]:
-        assert dashboard == RayDashboard(URL)
-        return {name: {"deployed_app_config": config} for name, config in served.items()}
-
-    monkeypatch.setattr(RayDashboard, "applications", applications)
+    ray_api.serve(*served.values())
     return served
 
 
 @pytest.fixture
-def node(greenwave):
+def node(greenwave, ray_api):
     """Compare this machine with the cluster."""
-    return lambda: greenwave("cluster", "node", "--cluster", f"{URL}/")
+    return lambda: greenwave("cluster", "node", "--cluster", f"{ray_api.url}/")
 
 
 def test_a_machine_with_the_same_code_and_files_may_join(deployed, node):
@@ -71,17 +61,12 @@ def test_an_application_of_serve_deploy_has_no_version_to_compare(deployed, node
     assert "cards was deployed without a version of its code." in accepted.out
 
 
-def test_a_cluster_without_our_applications_is_reported(deployed, node):
-    deployed.clear()
-    assert node() == (1, "", f"The cluster at {URL} serves nothing to compare with.\n")
-
-
-def test_a_cluster_that_does_not_answer_is_reported(node, monkeypatch):
-    def applications(dashboard: RayDashboard) -> dict[str, Any]:
-        raise httpx.ConnectError("refused")
-
-    monkeypatch.setattr(RayDashboard, "applications", applications)
-    assert node() == (1, "", f"No cluster answers at {URL}: refused\n")
+def test_a_cluster_without_our_applications_or_without_an_answer_is_reported(ray_api, node):
+    url = ray_api.url
+    assert node() == (1, "", f"The cluster at {url} serves nothing to compare with.\n")
+    ray_api.status = 0
+    refused = node()
+    assert (refused.code, refused.err.startswith(f"No cluster answers at {url}: ")) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,6 @@ class TestExport:
         assert len(lines_of(file)) == 15
         assert file.stat().st_mode & 0o777 == 0o600
 
-    def test_an_empty_store_gives_an_empty_file(self, greenwave, store, file):
-        assert greenwave("store", "export", str(file)).code == 0
-        assert file.read_bytes() == b""
-
     def test_a_failed_export_leaves_the_old_file_and_no_part(self, greenwave, file, monkeypatch):
         file.write_text("old")
         monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
@@ -101,11 +97,6 @@ class TestExport:
         assert "redis: " in failed.err
         assert file.read_text() == "old"
         assert [each.name for each in file.parent.iterdir()] == [file.name]
-
-    def test_a_missing_folder_is_reported(self, greenwave, store, tmp_path):
-        failed = greenwave("store", "export", str(tmp_path / "no" / "records.jsonl"))
-        assert failed.code == 1
-        assert "No such file or directory" in failed.err
 
 
 class TestImport:
@@ -213,10 +204,3 @@ def test_a_missing_store_is_not_an_empty_one(greenwave, tmp_path, monkeypatch):
     assert refused.code == 1
     assert "There is no store at" in refused.err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("command", ["export", "import"])
-def test_help_names_the_store_variable(greenwave, command, capsys):
-    with pytest.raises(SystemExit):
-        greenwave("store", command, "--help")
-    assert "STORE_URL" in capsys.readouterr().out

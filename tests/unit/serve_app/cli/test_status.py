@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -17,18 +18,18 @@ from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN
-from serve_app.ray_dashboard import RayDashboard
 
 Process = subprocess.Popen[bytes]
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
+def start(tmp_path, monkeypatch, ray_api):
     """Start a process with the tags and in the place of a part of the supervisor."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(status_command, "running", lambda options: instance_of(None))
-    flow = {"status": "RUNNING", "message": "", "route_prefix": "/flow"}
-    monkeypatch.setattr(RayDashboard, "applications", lambda dashboard: {"flow": flow})
+    ports = replace(Ports(), dashboard=int(ray_api.url.rpartition(":")[2]))
+    instance = replace(instance_of(None), ports=ports)
+    monkeypatch.setattr(status_command, "running", lambda options: instance)
+    ray_api.serve({"name": "flow", "route_prefix": "/flow"})
     monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
     started: list[Process] = []
 

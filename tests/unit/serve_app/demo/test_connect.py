@@ -10,7 +10,6 @@ from greenwave.client import Client
 from greenwave.client.call import Reply, Send
 from serve_app.demo.connect import check_counts, credentials_of, prepare
 from serve_app.errors import CommandError
-from serve_app.identity.first_user import Credentials
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
 from tests.unit.serve_app.demo.service import Handler, Service
@@ -73,12 +72,6 @@ def test_demo_without_a_user_names_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(CommandError, match="JWT_AUTH_USERNAME"):
         credentials_of(Settings(data_dir=tmp_path))
-
-
-def test_configured_user_logs_in(tmp_path, monkeypatch):
-    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
-    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
-    assert credentials_of(Settings(data_dir=tmp_path)) == Credentials("ann", "secret")
 
 
 def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():

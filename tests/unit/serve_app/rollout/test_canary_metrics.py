@@ -71,12 +71,6 @@ def test_programs_get_the_figures_of_the_table():
     assert json.loads(json.dumps(shown)) == shown
 
 
-def test_a_table_of_nothing_has_a_column_for_what_is_in_service():
-    table = comparison_table({}, read_metrics([], "inference"))
-    assert [str(each.header) for each in table.columns][1:] == ["in service"]
-    assert [*table.columns[1].cells] == ["0", "-", "-", "-", "0", "-", "0", "0, 0"]
-
-
 @pytest.fixture
 def port():
     with serving(lambda request: Answer(200, PAGE.encode())) as url:

@@ -9,7 +9,6 @@ import yaml
 from ray.serve._private.config import DeploymentConfig
 
 from load_tests.harness.shipped import ROOT, shipped_config
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout import capacity
 from serve_app.rollout.capacity import (
     HEAD_MB,
@@ -28,6 +27,7 @@ from serve_app.rollout.capacity import (
     shortfall,
     surge,
 )
+from tests.support.fake_ray import node
 
 ROOMY = Node(4.0, 8000.0)
 
@@ -208,14 +208,10 @@ def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
     assert "of memory over 2 nodes, and" in str(growth_limit(spread, [ROOMY]))
 
 
-def test_living_nodes_count_with_what_ray_counts_out(monkeypatch):
-    rows = [
-        {"state": "ALIVE", "resources_total": {"CPU": 2.0, "memory": 1 << 30}},
-        {"state": "ALIVE", "resources_total": {"memory": 2 << 30}},
-        {"state": "DEAD", "resources_total": {"CPU": 64.0, "memory": 64 << 30}},
-    ]
-    monkeypatch.setattr(RayDashboard, "nodes", lambda dashboard: rows)
-    assert nodes_of(RayDashboard("http://nowhere")) == [Node(2.0, 1024.0), Node(0.0, 2048.0)]
+def test_living_nodes_count_with_what_ray_counts_out(ray_api):
+    ray_api.nodes = [node(2.0, 1024), node(1.0, 2048), node(64.0, 65536, "DEAD")]
+    del ray_api.nodes[1]["resources_total"]["CPU"]
+    assert nodes_of(ray_api.dashboard) == [Node(2.0, 1024.0), Node(0.0, 2048.0)]
 
 
 def test_a_machine_without_ray_has_what_ray_would_find():

@@ -72,12 +72,6 @@ def test_a_truncated_file_is_ignored(releases, tmp_path):
     assert releases.current() is None
 
 
-def test_a_staged_config_is_not_wanted(releases):
-    add(releases, 1)
-    releases.stage(config(2))
-    assert releases.current() == releases.wanted() == config(1)
-
-
 def test_a_rollout_that_ends_in_time_is_waited_for(releases, monkeypatch):
     with contextlib.ExitStack() as other:
         other.enter_context(releases.rollout_lock())

@@ -12,7 +12,6 @@ from serve_app.configured_network import network_at_root
 from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
 from serve_app.rollout.smoke_test import find_problems, has_policy, predict_once
-from tests.cities import small_city
 from tests.support.local_server import Answer, Request, json_answer, serving
 
 Answers = dict[str, tuple[int, object]]
@@ -85,13 +84,6 @@ def test_the_prediction_is_returned_and_a_lasting_failure_is_reported(system, mo
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
         predict_once(url, {}, SHIPPED)
-
-
-def test_the_first_prediction_is_for_a_junction_of_the_network_that_is_served():
-    network = small_city()
-    shipped, other = smoke_test._first_body(SHIPPED), smoke_test._first_body(network)
-    assert shipped == {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.4, 0.2, 0, 0, 0.1]}
-    assert len(other["obs_data"]) == network.junctions[other["junction_id"]].obs_size
 
 
 def test_the_network_at_the_root_is_that_of_the_application_there(tmp_path):

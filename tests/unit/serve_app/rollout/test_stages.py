@@ -38,13 +38,6 @@ def test_the_soonest_config_has_one_replica_of_each(shipped, smallest):
     assert before == config(**shipped)
 
 
-def test_a_second_path_to_an_application_comes_later():
-    names = [each["name"] for each in shipped_config()["applications"]]
-    assert "accounts-alias" in names
-    first = [each["name"] for each in minimal(shipped_config())["applications"]]
-    assert first == [name for name in names if name != "accounts-alias"]
-
-
 def test_a_config_grows_from_the_decisions_to_the_whole():
     """Decisions, then what programs call, the console, and more of one application at a time."""
     shipped = shipped_config()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 
 import psutil
@@ -46,10 +44,6 @@ def in_background(work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def notices(caplog) -> list[logging.LogRecord]:
-    return [each for each in caplog.records if each.getMessage().startswith("HAProxy: [NOTICE]")]
-
-
 def test_the_edge_does_not_start_before_its_configuration_is_written(edge, status_file):
     managed = ManagedEdge(edge)
     began = in_background(managed.start_or_adopt)
@@ -59,17 +53,6 @@ def test_the_edge_does_not_start_before_its_configuration_is_written(edge, statu
     edge.apply(status_file)
     began.join()
     assert edge.answers()
-
-
-def test_a_killed_edge_is_noticed_and_started_again(edge):
-    edge.check()
-    managed = ManagedEdge(edge)
-    managed.start_or_adopt()
-    master = edge.master()
-    master.kill()
-    assert managed.wait() == "The edge has ended."
-    managed.start_or_adopt()
-    assert edge.master() != master
 
 
 def test_it_has_the_replicas_that_serve_has_also_after_its_death_and_a_reload(edge):
@@ -109,17 +92,6 @@ def servers_of(edge: Edge) -> dict[str, str]:
             n.removeprefix(prefix): a.address for n, a in servers.items() if n.startswith(prefix)
         }
     return {}
-
-
-def test_haproxys_lines_are_logged(edge, caplog):
-    caplog.set_level(logging.INFO, logger="greenwave.supervision")
-    edge.check()
-    managed = ManagedEdge(edge)
-    managed.start_or_adopt()
-    deadline = time.monotonic() + 30
-    while not notices(caplog) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert {each.levelname for each in notices(caplog)} == {"INFO"}
 
 
 def test_a_running_edge_is_adopted(edge, status_file):
