@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import math
 import time
@@ -16,6 +17,7 @@ import httpx
 from load_tests.chaos.checker import Harm, check
 from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Outcome
+from load_tests.chaos.parts import Part, Try
 from load_tests.chaos.requests import (
     FALLBACK,
     TIMEOUT_S,
@@ -28,8 +30,13 @@ from load_tests.chaos.requests import (
     predictions,
     sending,
 )
-from load_tests.chaos.service_faults import ServiceFault
-from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
+from load_tests.chaos.service_faults import FAULTS, ServiceFault
+from load_tests.harness.system import FoundSystem
+from load_tests.harness.system_under_test import (
+    FaultInjectionError,
+    SystemUnderTest,
+    system_under_test,
+)
 
 BEFORE_S = 2.0
 _DOCUMENTED = (ANSWERED, FALLBACK, "503")
@@ -88,6 +95,21 @@ class ServiceResult:
             found.append(self.failure)
         return found
 
+    def details(self) -> list[str]:
+        clock = time.strftime("%H:%M:%S", time.localtime(self.injected_at))
+        return [f"{clock}, answered after {self.back_s:.1f} s, whole after {self.whole_s:.1f} s"]
+
+    def row(self) -> dict[str, str]:
+        others = [f"{n} x {kind}" for kind, n in self.kinds.items() if kind != ANSWERED]
+        return {
+            "fault": self.fault.about,
+            **{name: f"{seconds:.1f}" for name, seconds in self.away_s.items()},
+            "slowest": f"{self.slowest_s:.1f}",
+            "lost": f"{self.lost}",
+            "missing": f"{self.missing}",
+            "outcomes": ", ".join([f"{self.kinds[ANSWERED]} answered", *others]),
+        }
+
 
 async def run_experiment(
     sut: SystemUnderTest, fault: ServiceFault, seconds: float
@@ -109,6 +131,8 @@ async def run_experiment(
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         whole = await asyncio.to_thread(sut.wait_until_whole)
         whole_s = time.monotonic() - moment if whole else math.inf
+        if not whole:
+            sut.served.clear()  # the next experiment deploys
         await asyncio.sleep(BEFORE_S)
         end = time.monotonic()
     services = sorted({each.service for each in record.seen})
@@ -128,6 +152,12 @@ async def run_experiment(
         whole_s,
         failure,
     )
+
+
+@contextlib.contextmanager
+def _start() -> Iterator[tuple[FoundSystem, Try]]:
+    with system_under_test() as sut:
+        yield sut, lambda fault, mode, seconds: run_experiment(sut, fault, seconds)
 
 
 def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
@@ -160,3 +190,19 @@ def _count_missing(sut: SystemUnderTest, created: list[tuple[str, str]]) -> int:
             except httpx.HTTPError:
                 missing += 1
     return missing
+
+
+PART = Part(
+    """Kills the parts of a whole system one by one, and changes its version, well and badly, under
+the load of clients of every service.
+
+The system is started as `make up` does. The exit code is 1 when a service was away for longer than
+it may be, clients saw something undocumented, a request failed because of a change, or something
+acknowledged is gone.
+
+    make chaos ARGS="services --only front,edge,code,rollback --seconds 8"
+""",
+    FAULTS,
+    _start,
+    "longest time without an answer of a service, in seconds",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -99,6 +100,16 @@ class FoundSystem:
         """Return the logs of Serve whose file names begin with ``name``."""
         folder = self.instance.ray_dir / "session_latest" / "logs" / "serve"
         return "".join(path.read_text() for path in sorted(folder.glob(f"{name}*.log")))
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of the supervisor, the edge, Ray and Serve, and what Serve reports."""
+        session = self.instance.ray_dir / "session_latest"
+        for name, logs in {"": self.instance.data_dir, "ray": session.resolve()}.items():
+            if (logs / "logs").exists():
+                shutil.copytree(logs / "logs", folder / name, ignore_dangling_symlinks=True)
+        with contextlib.suppress(httpx.HTTPError):
+            found = self.instance.dashboard.applications()
+            (folder / "applications.json").write_text(json.dumps(found, indent=1))
 
 
 def list_of(dashboard: RayDashboard, what: str) -> list[dict[str, Any]]:

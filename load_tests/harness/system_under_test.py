@@ -122,15 +122,6 @@ class SystemUnderTest(FoundSystem):
             for each in release["applications"]
         )
 
-    def keep_logs(self, folder: Path) -> None:
-        """Copy the logs of the supervisor, the edge, Ray and Serve, and what Serve reports."""
-        session = self.instance.ray_dir / "session_latest"
-        for name, logs in {"": self.instance.data_dir, "ray": session.resolve()}.items():
-            shutil.copytree(logs / "logs", folder / name, ignore_dangling_symlinks=True)
-        with contextlib.suppress(httpx.HTTPError):
-            found = self.instance.dashboard.applications()
-            (folder / "applications.json").write_text(json.dumps(found, indent=1))
-
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
         """Wait until everything runs; return whether it does in time."""
         with contextlib.suppress(TimeoutError):

@@ -25,20 +25,20 @@ def result(
 
 @pytest.mark.parametrize("harm", Harm)
 def test_a_harmed_step_is_named(harm: Harm) -> None:
-    broken = result("replica", "memory", Finding(harm, ANSWER)).broken(slack_s=9.0)
+    broken = result("replica", "memory", Finding(harm, ANSWER)).complaints(slack_s=9.0)
     assert broken == [f"1 steps were {harm.value}"]
 
 
 def test_a_run_may_wait_as_long_as_promised_and_longer_for_the_store() -> None:
     longest_s = FAULTS["replica"].max_away_s
-    assert result("replica", "memory", away_s=longest_s + 0.3).broken() != []
-    assert result("replica", "memory", away_s=longest_s + 0.3).broken(slack_s=0.4) == []
-    assert result("replica", "durable", away_s=longest_s + 0.3).broken() == []
-    assert result("replica", "durable", away_s=longest_s + DURABLE_S + 0.3).broken() != []
+    assert result("replica", "memory", away_s=longest_s + 0.3).complaints() != []
+    assert result("replica", "memory", away_s=longest_s + 0.3).complaints(slack_s=0.4) == []
+    assert result("replica", "durable", away_s=longest_s + 0.3).complaints() == []
+    assert result("replica", "durable", away_s=longest_s + DURABLE_S + 0.3).complaints() != []
 
 
 def test_a_state_that_is_never_answered_for_again_breaks_the_promise() -> None:
-    assert result("replica", "memory", silent=2).broken() != []
+    assert result("replica", "memory", silent=2).complaints() != []
 
 
 async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,5 +48,5 @@ async def test_a_trial_that_cannot_begin_is_broken(monkeypatch: pytest.MonkeyPat
         raise DeployError("it does not run")
 
     monkeypatch.setattr(ApplicationUnderTest, "deploy", deploy)
-    (complaint,) = (await run_experiment(app, FAULTS["none"], "memory", 0.0)).broken()
+    (complaint,) = (await run_experiment(app, FAULTS["none"], "memory", 0.0)).complaints()
     assert "it does not run" in complaint
