@@ -24,14 +24,12 @@ from rich.console import Console
 from load_tests.bench.report import Columns, Results
 from load_tests.harness.processes import (
     REST,
-    busy_seconds,
-    cpu_seconds,
     cpu_seconds_by_kind,
     started_by,
     stop,
 )
 from load_tests.harness.shipped import ROOT
-from load_tests.harness.wrk import run_wrk, wrk_command
+from load_tests.harness.wrk import run_wrk
 
 START_TIMEOUT_S = 120.0
 IDLE_S = 8.0
@@ -75,15 +73,11 @@ class Load:
     Attributes:
         name: as it follows "at" in a heading.
         options: of ``requests.lua``, added to those of the target.
-        busy: whether another program keeps one core busy.
-        batches: the URL to which another client sends 512 rows in each request, if any.
     """
 
     name: str
     connections: int
     options: tuple[str, ...] = ()
-    busy: bool = False
-    batches: str = ""
 
 
 ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
@@ -111,20 +105,11 @@ class Target:
 
 
 def measure(target: Target, load: Load, seconds: float) -> dict[str, float]:
-    """Load a target, and return rates, latencies, and the CPU time of each prediction.
-
-    ``other_cores`` are those that worked for neither the target nor its load.
-    """
-    cpu, own, busy = cpu_seconds_by_kind(target.processes()), _own_seconds(), busy_seconds()
-    started = time.monotonic()
-    with (
-        busy_core() if load.busy else contextlib.nullcontext(),
-        batch_client(load.batches, seconds) if load.batches else contextlib.nullcontext(),
-    ):
-        requests = (*target.requests, *load.options)
-        sample = run_wrk(target.url, load.connections, seconds, requests, target.headers)
+    """Load a target, and return rates, latencies, and the CPU time of each prediction."""
+    cpu, started = cpu_seconds_by_kind(target.processes()), time.monotonic()
+    requests = (*target.requests, *load.options)
+    sample = run_wrk(target.url, load.connections, seconds, requests, target.headers)
     took_s = time.monotonic() - started
-    busy, own = busy_seconds() - busy, _own_seconds() - own
     after = cpu_seconds_by_kind(target.processes())
     spent = {kind: max(0.0, after[kind] - cpu[kind]) for kind in after}
     per_prediction = 1000 / (sample.requests * target.predictions)
@@ -138,7 +123,6 @@ def measure(target: Target, load: Load, seconds: float) -> dict[str, float]:
         "p99_ms": sample.p99_ms,
         "cpu_ms": sum(costs.values()),
         **{f"cpu_ms {kind}": cost for kind, cost in costs.items() if kind != REST},
-        "other_cores": max(0.0, busy - own - sum(spent.values())) / took_s,
     }
 
 
@@ -233,35 +217,6 @@ def wait_until_answered(server: Server, path: str, body: object) -> None:
         server.processes()
         time.sleep(0.02)
     raise BenchmarkError(f"{server.url}{path} did not answer within {START_TIMEOUT_S:g} s.")
-
-
-@contextlib.contextmanager
-def busy_core() -> Iterator[None]:
-    """Keep the last core busy with an endless loop."""
-    loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        os.sched_setaffinity(loop.pid, {max(os.sched_getaffinity(0))})
-        yield
-    finally:
-        loop.kill()
-        loop.wait()
-
-
-@contextlib.contextmanager
-def batch_client(url: str, seconds: float) -> Iterator[None]:
-    """Let one client send 512 rows in each request, one request after the other."""
-    command = wrk_command(url, 1, seconds + 5, ("infer", "rows=512"))
-    client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        client.terminate()
-        client.wait()
-
-
-def _own_seconds() -> float:
-    """Return the CPU time of this program and of what it has run, such as wrk."""
-    return cpu_seconds([psutil.Process()])
 
 
 def _last_line(log: IO[bytes]) -> str:

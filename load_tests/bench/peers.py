@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,6 @@ PREDICTION = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0
 ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
 
 PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
-BUSY = Load("16 beside a busy core", 16, busy=True)
-BESIDE = Load("1 beside 512 in binary", 1)
 # The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
 Calls = Mapping[str, tuple[int, str, tuple[str, ...]]]
 AT_ONCE: Calls = {
@@ -276,27 +274,15 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
             measure_into(results, target, load, options.seconds)
         processes = server.processes()
         memory_mb = memory_bytes(processes) / 1e6
-        measure_into(results, target, BUSY, options.seconds)
-        if contender.name == GREENWAVE:
-            targets = _at_once_targets(server, contender.name, AT_ONCE)
-            measure(targets["5 a request"], SIXTEEN, WARM_UP_S)  # makes the states of all runs
-            batches = targets["512 in binary"]
-            measure(batches, SIXTEEN, WARM_UP_S)
-            measure_into(results, target, replace(BESIDE, batches=batches.url), options.seconds)
         calls = CALLS.get(contender.name, {})
-        for name, target in _at_once_targets(server, contender.name, calls).items():
+        for name, (predictions, path, requests) in calls.items():
+            url, found = server.url + path, server.processes
+            target = Target(contender.name, url, requests, found, (), predictions)
+            measure(target, SIXTEEN, 1.0)  # makes the states of all runs
             measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
     own = {"memory_mb": memory_mb, "processes": float(len(processes)), "start_s": start_s}
     results.add(contender.name, own)
     console.print(f"  {start_s:.1f} s to start, {len(processes)} processes, {memory_mb:.0f} MB")
-
-
-def _at_once_targets(server: Server, contender: str, calls: Calls) -> dict[str, Target]:
-    """Return one and several predictions a request, for 200 runs of five junctions or 512 runs."""
-    return {
-        name: Target(contender, server.url + path, requests, server.processes, (), predictions)
-        for name, (predictions, path, requests) in calls.items()
-    }
 
 
 def _wait_until_at_rest(server: Server) -> None:
@@ -322,11 +308,6 @@ _rates, _latencies, _costs = load_tables(
     Column("processes", "processes"),
     Column("start, s", "start_s", digits=1),
 )
-_rates += [Column(f"req/s at {BUSY.name}", "per_s", BUSY.name, versus_first=True)]
-_latencies += [
-    Column(f"{quantile} ms at {BESIDE.name}", f"{quantile}_ms", BESIDE.name, 2)
-    for quantile in ("p50", "p99")
-]
 _at_once = [
     column
     for name in {name: None for calls in CALLS.values() for name in calls}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, cycle, pairwise, repeat
 from typing import NamedTuple
+
+import httpx
 
 from deployments.http.messages import RUN_HEADER
 from load_tests.chaos.clients import ANSWERED, Client
@@ -67,6 +69,21 @@ class Record:
         sent = [each for each in self.seen if each.service == service and each.sent > since]
         return min((each.done for each in sent if each.what == ANSWERED), default=math.inf)
 
+    def missing(self, urls: Mapping[str, str]) -> list[str]:
+        """Return the paths of acknowledged records that cannot be found.
+
+        Args:
+            urls: by service.
+        """
+        missing = []
+        with httpx.Client(timeout=TIMEOUT_S) as client:
+            for service, path in self.created:
+                with contextlib.suppress(httpx.HTTPError):
+                    if client.get(urls[service] + path).status_code == 200:
+                        continue
+                missing.append(path)
+        return missing
+
     def slowest_s(self, service: str) -> float:
         return max(each.done - each.sent for each in self.seen if each.service == service)
 
@@ -81,11 +98,11 @@ class Stream(NamedTuple):
     token: str = ""
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def sending(streams: Iterable[Stream]) -> AsyncIterator[None]:
     """Send a request of each stream every 100 ms meanwhile, whether or not others were answered."""
     stop = asyncio.Event()
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+    async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as group:
         for each in streams:
             client = Client(each.url, each.record.history, timeout_s=TIMEOUT_S, token=each.token)
             await stack.enter_async_context(client)

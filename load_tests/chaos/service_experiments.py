@@ -12,15 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import httpx
-
 from load_tests.chaos.checker import Harm, check
 from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Outcome
 from load_tests.chaos.parts import Part, Try
 from load_tests.chaos.requests import (
     FALLBACK,
-    TIMEOUT_S,
     Record,
     Stream,
     decisions,
@@ -146,7 +143,7 @@ async def run_experiment(
         max(record.slowest_s(name) for name in services),
         sum((record.counts(name) for name in services), Counter()),
         lost,
-        await asyncio.to_thread(_count_missing, sut, record.created),
+        len(await asyncio.to_thread(record.missing, sut.edge.urls())),
         injected_at,
         record.first_answer("inference", injected) - moment,
         whole_s,
@@ -177,19 +174,6 @@ def _streams(sut: SystemUnderTest, token: str, record: Record) -> Iterator[Strea
     yield Stream("flow", urls["density"], flow_forecasts(), record)
     for kind in ("loans", "cards"):
         yield Stream(kind, urls[kind], new_records(kind, next(_NUMBERS), record), record)
-
-
-def _count_missing(sut: SystemUnderTest, created: list[tuple[str, str]]) -> int:
-    """Return how many records are gone whose creation was acknowledged."""
-    urls = sut.edge.urls()
-    missing = 0
-    with httpx.Client(timeout=TIMEOUT_S) as client:
-        for kind, path in created:
-            try:
-                missing += client.get(urls[kind] + path).status_code != 200
-            except httpx.HTTPError:
-                missing += 1
-    return missing
 
 
 PART = Part(

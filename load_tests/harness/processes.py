@@ -53,12 +53,6 @@ def cpu_seconds_by_kind(processes: Iterable[psutil.Process]) -> defaultdict[str,
     return seconds
 
 
-def busy_seconds() -> float:
-    """Return the CPU time of all programs, and that which the machine's host gave to others."""
-    times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system + times.steal)
-
-
 def memory_bytes(processes: Iterable[psutil.Process]) -> int:
     """Return the memory of processes; a page that n of them share counts 1/n in each (PSS)."""
     total = 0

@@ -10,14 +10,11 @@ import uuid
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import httpx
-
 from deployments.stateful.shards import shard_of
 from load_tests.chaos.checker import Harm, Verdict, check
 from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Key
 from load_tests.chaos.requests import (
-    TIMEOUT_S,
     Record,
     Request,
     Stream,
@@ -102,9 +99,7 @@ class Watch:
 
     def missing(self, through: Node) -> list[str]:
         """Return the acknowledged records that cannot be found through a node."""
-        with httpx.Client(base_url=through.url, timeout=TIMEOUT_S) as client:
-            paths = [path for _, path in self.records["loans"].created]
-            return [path for path in paths if client.get(path).status_code != 200]
+        return self.records["loans"].missing({"loans": through.url})
 
     def __str__(self) -> str:
         lines = []

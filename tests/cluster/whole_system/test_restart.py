@@ -10,12 +10,13 @@ from pathlib import Path
 import httpx
 
 from load_tests.chaos.injectors import kill
+from load_tests.chaos.requests import Record, Stream, new_records, sending
 from load_tests.harness.system_under_test import SystemUnderTest
 from serve_app.processes.process_tags import Role
 from tests.cluster.whole_system.conftest import whole_config
 from tests.cluster.whole_system.test_access import INGRESS, JUNCTION, OBSERVATION, STEP, url_of
-from tests.cluster.whole_system.writers import Writers
 from tests.support.disclosure import Disclosure
+from tests.support.waiting import until_async
 
 WRITES = 300
 
@@ -31,9 +32,10 @@ async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
     sut: SystemUnderTest,
 ) -> None:
     await asyncio.to_thread(sut.prepare, whole_config())
-    writers = Writers(sut.edge.urls()["loans"] + "/api/loans")
-    async with writers:
-        await writers.have_acknowledged(WRITES)
+    record, url = Record(), sut.edge.urls()["loans"]
+    loans = (new_records("loans", n * 10**9, record) for n in range(1, 9))
+    async with sending(Stream("loans", url, each, record) for each in loans):
+        await until_async(lambda: len(record.created) >= WRITES, lambda: len(record.seen))
         for service in ("", "/durable"):
             assert [step(sut, service) for _ in range(3)] == [1, 2, 3]
         before = sut.processes("ray::ServeReplica")
@@ -43,7 +45,7 @@ async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
     assert await asyncio.to_thread(sut.wait_until_whole, 400.0)
     assert before
     assert not any(each.is_running() for each in before)
-    assert await writers.lost() == []
+    assert record.missing({"loans": url}) == []
     assert [step(sut, service) for service in ("", "/durable")] == [4, 4]
 
 

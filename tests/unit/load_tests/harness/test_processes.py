@@ -10,7 +10,6 @@ import psutil
 
 from load_tests.harness.processes import (
     REST,
-    busy_seconds,
     cpu_seconds,
     cpu_seconds_by_kind,
     memory_bytes,
@@ -31,13 +30,12 @@ time.sleep(600)
 
 def test_work_of_a_real_process_is_seen():
     me = psutil.Process()
-    before, machine = cpu_seconds([me]), busy_seconds()
+    before = cpu_seconds([me])
     until = time.process_time() + 0.1
     while time.process_time() < until:
         pass
     assert 0.05 < cpu_seconds([me]) - before < 5
     assert cpu_seconds_by_kind([me]).keys() == {REST}
-    assert busy_seconds() - machine > 0.05
     assert memory_bytes([me]) > 1_000_000
 
 
