@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deployments.inference import service as module
 from deployments.inference.items import ItemReader, Items
 from deployments.inference.policy_model import fingerprint_of
 from deployments.inference.schemas import FLOAT32_MAX
-from deployments.inference.service import KeyCache
 from deployments.stateful.calls import ids_of
 from deployments.stateful.row import RECEIPTS, Key
 from models.networks.shipped import SHIPPED
@@ -116,14 +114,3 @@ async def test_the_key_of_a_request_may_have_the_full_length(reader, n_items):
     read = reader.read([item(junction=each) for each in junctions], "run", key)
     assert read.refused == {}
     assert ids_in(read) == ids_of([f"{key}.{row}" for row in range(n_items)]).tolist()
-
-
-def test_keys_are_kept_up_to_a_number_of_rows(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_KEPT_ROWS", 5)
-    cache = KeyCache()
-    first = cache.keys_of(("a", "a"), (BIG, SMALL))
-    second = cache.keys_of(("b", "b"), (BIG, SMALL))
-    assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
-    cache.keys_of(("c", "c"), (BIG, SMALL))  # in place of the one that was not used last
-    assert cache.keys_of(("a", "a"), (BIG, SMALL)) is first
-    assert cache.keys_of(("b", "b"), (BIG, SMALL)) is not second
