@@ -31,25 +31,12 @@ _LOWEST_PRIORITY = 19
 T = TypeVar("T")
 
 
-class ConsoleFeed:
+class ConsoleFeed(Hub):
     """The hub as an actor."""
 
     def __init__(self) -> None:
         lower_priority()
-        self._hub = Hub()
-
-    # Ray would keep an event of each call, several a second, and crowd out all others.
-    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
-    async def report(self, report: Report) -> Demand:
-        return self._hub.report(report)
-
-    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
-    async def listen(self, known: Demand) -> Demand:
-        return await self._hub.listen(known)
-
-    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
-    async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]:
-        return await self._hub.collect(watcher, runs)
+        super().__init__()
 
 
 class FeedHandle:
@@ -116,6 +103,8 @@ def _create() -> ActorHandle:
             get_if_exists=True,
             num_cpus=0,
             max_concurrency=MAX_REPLICAS,
+            # Ray would keep an event of each call, several a second, and crowd out all others
+            enable_task_events=False,
         )
         .remote()
     )
