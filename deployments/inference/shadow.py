@@ -12,7 +12,7 @@ import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from deployments.inference.policy_model import Decisions, PolicyModel
 from deployments.inference.telemetry import BatchSample, StepCounts
 from deployments.log import RateLimitedLogger
+from deployments.model_slot import ModelSlot
 from deployments.stateful.row import Key
 from deployments.stateful.turn import SteppedBatch
 from models.policy.form import HIDDEN_DIM
@@ -29,13 +30,6 @@ GATHER_S = 0.05
 MAX_WAITING = 1000
 MAX_STATES = 10_000
 MAX_BATCH = 256
-
-
-class Slot(Protocol):
-    """The slot of a policy, which may be replaced between two steps."""
-
-    @property
-    def model(self) -> PolicyModel | None: ...
 
 
 class _Rows(NamedTuple):
@@ -85,7 +79,7 @@ class Shadow:
     """Repeats the steps of the policy in service, and compares the actions.
 
     Args:
-        slot: has the policy.
+        slot: of the policy, which may be replaced between two steps.
         counts: of its batches.
         outcomes: counts steps that had the action of the policy in service (``agreed``) or
             another one (``differed``), were not finite (``failed``), or were left out
@@ -95,7 +89,9 @@ class Shadow:
         includes: returns whether a run is among those that it follows.
     """
 
-    def __init__(self, slot: Slot, counts: StepCounts, outcomes: Counter[str]) -> None:
+    def __init__(
+        self, slot: ModelSlot[PolicyModel], counts: StepCounts, outcomes: Counter[str]
+    ) -> None:
         self.slot = slot
         self.outcomes = outcomes
         self.includes: Callable[[str], bool] = lambda run: True

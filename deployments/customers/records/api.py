@@ -19,6 +19,7 @@ from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.responses import (
     MOBILE_NUMBER_PARAMETER,
     StatusResponse,
+    add_schemas,
     create_responses,
     error_renderer,
     find_responses,
@@ -27,7 +28,7 @@ from deployments.customers.records.responses import (
 )
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, declared_body
+from deployments.http.docs import add_docs, declared_body, redescribe
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
@@ -105,6 +106,7 @@ def create_app(
         _add_operations(fast, path, routes, record_type)
     probes = probes or Probes()
     probes.add_to(fast, record_type.base_path)
+    redescribe(app, add_schemas)
     for path in record_type.aliases:  # which may be route prefixes of applications
         probes.add_to(fast, path, documented=False)
     return app

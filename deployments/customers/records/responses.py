@@ -60,11 +60,15 @@ class Problem(BaseModel):
 Responses = dict[int | str, dict[str, Any]]
 
 _ERROR = {"$ref": "#/components/schemas/ErrorResponse"}
-_INVALID_FIELDS = {
-    "type": "object",
-    "title": "ValidationErrorResponse",
-    "description": "Field (nested ones dotted) to the message of the rule that it breaks.",
-    "additionalProperties": {"type": "string"},
+_INVALID_FIELDS = {"$ref": "#/components/schemas/ValidationErrorResponse"}
+_SCHEMAS = {
+    "Problem": Problem.model_json_schema(),
+    "ValidationErrorResponse": {
+        "type": "object",
+        "title": "ValidationErrorResponse",
+        "description": "Field (nested ones dotted) to the message of the rule that it breaks.",
+        "additionalProperties": {"type": "string"},
+    },
 }
 MOBILE_NUMBER_PARAMETER = {
     "name": "mobileNumber",
@@ -86,6 +90,11 @@ def _failures(description: str = "A defect.") -> Responses:
             "description": "The store does not serve, or too much load (with `Retry-After`).",
         },
     }
+
+
+def add_schemas(document: dict[str, Any]) -> None:
+    """Add the schemas to the document that no model of a response brings."""
+    document["components"]["schemas"] |= _SCHEMAS
 
 
 def create_responses(record_type: RecordType) -> Responses:
@@ -129,7 +138,7 @@ def _answer(
 ) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}} if schema else {}
     if problem:
-        content[PROBLEM_JSON] = {"schema": Problem.model_json_schema()}
+        content[PROBLEM_JSON] = {"schema": {"$ref": "#/components/schemas/Problem"}}
     return {"description": description, "content": content}
 
 
