@@ -20,7 +20,7 @@ from lab.processes import make_pool
 from lab.sim.details import Approach
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import InvalidScenarioError
-from lab.sim.simulator import START_S
+from lab.sim.simulator import ENDED
 from lab.tables import write_csv
 from models.atomic_write import atomic_write
 
@@ -165,10 +165,7 @@ def make_runs(
                 with atomic_write(path) as file:
                     file.write(json.dumps(run).encode())
         except BrokenExecutor:
-            raise InvalidScenarioError(
-                "A process of the simulation ended: SUMO failed, was ended, or did not start within"
-                f" {START_S:.0f} s."
-            ) from None
+            raise InvalidScenarioError(ENDED) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -22,6 +22,7 @@ SUMO_ERRORS = (libsumo.TraCIException, libsumo.FatalTraCIError)
 TRIPS, STATISTICS, ROUTES = "greenwave.trips.xml", "greenwave.statistics.xml", "greenwave.xml"
 SAID = "greenwave.said.txt"
 START_S = 300.0  # that SUMO may take to read all files
+ENDED = f"A worker has ended: SUMO failed, was ended, or did not start within {START_S:.0f} s."
 CHUNK_S = 60
 FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
 UP, DEEPEST = "../", 64  # from any folder to the root of the file system

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from collections import OrderedDict
+from concurrent.futures import BrokenExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_type_hints
@@ -23,6 +24,7 @@ from lab.evaluate.checks import check_routes, check_signals
 from lab.sim.environment import layers_of
 from lab.sim.options import add_renamed, add_scenario, refuse_city_options, scenario_of
 from lab.sim.scenario import InvalidScenarioError
+from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError, write_atomically
 from lab.train.greedy import fits, make_greedy
 from lab.train.imitation import imitate
@@ -54,7 +56,8 @@ POLICY = Config(
 SAFE_POLICY, SAFE_ROUNDS = Config(iterations=0), 6
 
 RULES = "greedy", "clearing"
-LEFT = """{output}/best.th      the policy: {delay:.1f} s of mean delay on validation seeds
+LEFT = """{trained}
+{output}/best.th      the policy: {trained.score:.1f} s of mean delay on validation seeds
 {output}/last.th      the policy of the last iteration
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
@@ -116,6 +119,8 @@ def main() -> None:
         sys.exit(str(error))
     except OSError as error:
         sys.exit(f"{error.filename or options.output}: {error.strerror}")
+    except BrokenExecutor:
+        sys.exit(ENDED)
     except KeyboardInterrupt:
         tqdm.write("Stopped; the same command continues from the last iteration that ended.")
         sys.exit(130)
@@ -140,8 +145,8 @@ def run(options: argparse.Namespace) -> None:
         write_start(network, config.seed, first, rule)
         if first != start:
             imitate(rounds, config.seed, traffic, first, start, options.workers)
-    delay_s = train(config, output, options.workers, traffic, start)
-    tqdm.write(LEFT.format(output=output.resolve(), delay=delay_s))
+    trained = train(config, output, options.workers, traffic, start)
+    tqdm.write(LEFT.format(output=output.resolve(), trained=trained))
     if isinstance(traffic, OneScenario):
         path, scenario = options.network.resolve(), traffic.scenario
         counts, times = scenario.counts, scenario.times

@@ -12,12 +12,15 @@ import csv
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from math import isnan
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from lab.evaluate.statistics import estimate
 from lab.processes import make_pool
 from lab.sim import controllers
 from lab.sim.metrics import Metrics
@@ -31,7 +34,8 @@ from lab.train.policy_network import (
     mask_logits,
 )
 from lab.train.signals import Signals
-from lab.train.traffic import Task, Traffic
+from lab.train.traffic import FURTHER_SEED, Task, Traffic
+from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
@@ -65,8 +69,34 @@ class Log:
             )
 
 
-def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: Path) -> float:
-    """Run all iterations that the folder does not have yet; returns the best score so far.
+class Trained(NamedTuple):
+    """What a run has come to.
+
+    Attributes:
+        score: best geometric mean of the delay in s on validation, by which weights are chosen.
+        before_s, after_s: delays of start and best weights on further seeds.
+    """
+
+    score: float
+    before_s: Sequence[float]
+    after_s: Sequence[float]
+
+    def __str__(self) -> str:
+        less = estimate(np.subtract(self.before_s, self.after_s))
+        judged = "is not more than chance explains"
+        if isnan(less.half_width):
+            judged = "may be chance: that takes several --validation-seeds"
+        elif abs(less.mean) > less.half_width:
+            judged = "is more than chance explains"
+        return (
+            f"On {len(self.after_s)} runs that have not chosen it, vehicles lose"
+            f" {np.mean(self.after_s):.1f} s under it, and {np.mean(self.before_s):.1f} s under"
+            f" start.th. The difference, {less} s, {judged}."
+        )
+
+
+def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: Path) -> Trained:
+    """Run all iterations that the folder does not have yet, and compare start and end.
 
     ``best.th`` is what validated best, ``last.th`` what the last iteration left; each has a record
     of its training.
@@ -108,10 +138,15 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
         score = validate(trainer, pool, folder)
         log.write({"iteration": trainer.iteration, "validation": score})
+        tasks = traffic.validation(FURTHER_SEED)
+        before_s, after_s = (
+            delays_s(trainer, pool, read_weights(path, traffic.network), tasks)
+            for path in (start, folder / "best.th")
+        )
     finally:
         progress.close()
         pool.shutdown(cancel_futures=True)
-    return trainer.best_score
+    return Trained(trainer.best_score, before_s, after_s)
 
 
 def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
@@ -119,19 +154,25 @@ def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
-    weights, traffic = trainer.average_weights(), trainer.traffic
-    tasks = traffic.validation()
-    running = [pool.submit(judge_policy, traffic, as_arrays(weights), task) for task in tasks]
-    weight = trainer.config.pedestrian_weight
-    losses = [
-        each.result().delay_s(weight, task.scenario.bus_weight)
-        for task, each in zip(tasks, running, strict=True)
-    ]
+    weights = trainer.average_weights()
+    losses = delays_s(trainer, pool, as_arrays(weights), trainer.traffic.validation())
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score
         write_atomically(weights, folder / "best.th")
     return score
+
+
+def delays_s(
+    trainer: Trainer, pool: Executor, weights: Weights, tasks: Sequence[Task]
+) -> list[float]:
+    """Return the delay of a policy in each task, in s."""
+    running = [pool.submit(judge_policy, trainer.traffic, weights, task) for task in tasks]
+    weight = trainer.config.pedestrian_weight
+    return [
+        each.result().delay_s(weight, task.scenario.bus_weight)
+        for task, each in zip(tasks, running, strict=True)
+    ]
 
 
 def mean_times(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from models.networks.shipped import SHIPPED
 
 # Evaluations have seeds from 1 on. No range reaches into another.
 VALIDATION_SEED = 50_000
+FURTHER_SEED = 100_000  # of the comparison at the end of a training
 TRAINING_SEED = 200_000
 
 
@@ -79,9 +80,9 @@ class OneScenario:
             for repeat in range(repeats)
         ]
 
-    def validation(self) -> Sequence[Task]:
+    def validation(self, first_seed: int = VALIDATION_SEED) -> Sequence[Task]:
         """Return episodes whose seeds no training has, to judge policies by."""
-        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
+        seeds = range(first_seed, first_seed + self.n_validation)
         return [Task(self.scenario, seed) for seed in seeds]
 
 
@@ -130,9 +131,9 @@ class DrawnHours:
             for repeat in range(repeats)
         ]
 
-    def validation(self) -> Sequence[Task]:
+    def validation(self, first_seed: int = VALIDATION_SEED) -> Sequence[Task]:
         """Return hours of every level."""
-        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.n_validation)
+        seeds = range(first_seed, first_seed + self.n_validation)
         hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
         return [self._under_rules(self._shortened(hour)) for hour in hours]
 

@@ -12,6 +12,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.train import __main__ as training
 from lab.train.mappo import Config
+from lab.train.run import Trained
 from models.policy.form import SHIPPED_POLICY
 
 
@@ -24,6 +25,19 @@ def test_options_of_a_city_are_refused_without_its_network(options, monkeypatch,
     with pytest.raises(SystemExit):
         training.main()
     assert f"{options[0]} belongs to a city: add its --network" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("after_s", "sentence"),
+    [
+        ([41.0, 43.0, 42.0], "The difference, 3.0 ± 0.0 s, is more than chance explains."),
+        ([45.0, 44.0, 46.0], "The difference, 0.0 ± 4.3 s, is not more than chance explains."),
+    ],
+)
+def test_the_end_of_a_training_says_whether_it_was_more_than_chance(after_s, sentence):
+    said = str(Trained(40.0, [44.0, 46.0, 45.0], after_s))
+    assert said.startswith("On 3 runs that have not chosen it, vehicles lose")
+    assert sentence in said
 
 
 def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Config, int, str]:

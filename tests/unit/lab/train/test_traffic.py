@@ -15,7 +15,13 @@ from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.design_plan import PLAN_SEEDS
 from lab.train.forecasts.days import draw_day
-from lab.train.traffic import TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
+from lab.train.traffic import (
+    FURTHER_SEED,
+    TRAINING_SEED,
+    VALIDATION_SEED,
+    DrawnHours,
+    OneScenario,
+)
 from models.networks.shipped import NET_FILE, SHIPPED
 
 
@@ -76,6 +82,8 @@ def test_seeds_of_test_validation_plan_and_training_are_apart(city: OneScenario)
     assert len(TEST_SEEDS) >= 20
     for traffic in (city, DrawnHours()):
         seeds = [task.seed for task in traffic.validation()]
+        further = [task.seed for task in traffic.validation(FURTHER_SEED)]
+        assert PLAN_SEEDS.stop <= min(further) <= max(further) < TRAINING_SEED
         assert TEST_SEEDS.stop < min(seeds) == VALIDATION_SEED <= max(seeds) < PLAN_SEEDS.start
         assert [task.seed for task in traffic.tasks(0, 0, 2, 2)] == [
             TRAINING_SEED + each for each in (0, 0, 1, 1)
