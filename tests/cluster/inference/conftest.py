@@ -28,7 +28,7 @@ def step(system: System, prefix: str, run: str) -> int:
         f"{system.url}/{prefix}/predict_action",
         json={"junction_id": next(iter(JUNCTIONS)), "obs_data": [0.5]},
         headers={"X-Simulation-Run": run},
-        timeout=10,
+        timeout=60,
     )
     assert response.status_code in (200, 503)
     return int(response.headers.get("X-Hidden-State-Step", 0))
