@@ -21,6 +21,8 @@ from starlette.routing import Route as StarletteRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from deployments.http.request import path_of
+
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 # For every response that a browser may open.
@@ -81,7 +83,7 @@ def placeholder(takes: Takes) -> Callable[..., None]:
 
 
 def methods_of(app: FastAPI, scope: Scope) -> list[str]:
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    path = path_of(scope)
     routes = [route for route in app.routes if isinstance(route, StarletteRoute)]
     methods = {method for route in routes if route.path == path for method in route.methods or ()}
     return sorted(methods or {"GET", "HEAD"})  # for the files of the docs page

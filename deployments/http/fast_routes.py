@@ -30,7 +30,7 @@ from deployments.http.errors import (
     RefusedError,
 )
 from deployments.http.messages import Answer, Handle, Headers, RenderError, SendAnswer
-from deployments.http.request import BodyReader, header
+from deployments.http.request import BodyReader, header, path_of
 from deployments.http.shedding import AdaptiveLimit
 from deployments.log import RateLimitedLogger, request_headers
 from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
@@ -160,8 +160,7 @@ class FastRoutes:
             request_headers.set(scope["headers"])
             if self.whole_paths:
                 scope = {**scope, "root_path": ""}
-            path = scope["path"].removeprefix(scope.get("root_path", ""))
-            route = self.route_of(scope["method"], path)
+            route = self.route_of(scope["method"], path_of(scope))
             if route is not None:
                 await self.answer(route, scope, receive, _by_messages(send))
             else:
@@ -268,8 +267,7 @@ class FastRoutes:
 
     def _refusal_of(self, scope: Scope) -> Exception | None:
         """Return what the guard raises for a request of another route, if anything."""
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if self._guard is None or path in OPEN_PATHS:
+        if self._guard is None or path_of(scope) in OPEN_PATHS:
             return None
         try:
             self._guard(scope)

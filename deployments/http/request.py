@@ -31,6 +31,11 @@ def header(scope: Scope, name: bytes) -> str | None:
     return str(values[0], "latin-1")
 
 
+def path_of(scope: Scope) -> str:
+    """Return the path of a request below the prefix of its application."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
 def client_address(scope: Scope) -> str:
     """Return the address that a request comes from, as the nearest proxy has seen it.
 

@@ -21,7 +21,7 @@ from deployments.http import errors as detail_errors
 from deployments.http.errors import RefusedError
 from deployments.http.messages import JSON_HEADERS, RAW_KEY_HEADER, RAW_RUN_HEADER, Answer
 from deployments.http.probes import Probes
-from deployments.http.request import header
+from deployments.http.request import header, path_of
 from deployments.inference.errors import InferenceError, refusal_of
 from deployments.inference.open_inference.messages import (
     HEADER_LENGTH,
@@ -61,22 +61,18 @@ class FailedRowError(InferenceError):
 
 def speaks_protocol(scope: Scope) -> bool:
     """Return whether the path of a request is one of the protocol."""
-    path = _path_of(scope)
+    path = path_of(scope)
     return path == "/v2" or path.startswith("/v2/")
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
     """Render an error as ``{"error": …}``."""
     if isinstance(error, HTTPException) and error.status_code == 404:
-        error = HTTPException(404, _not_found(_path_of(scope)))
+        error = HTTPException(404, _not_found(path_of(scope)))
     elif not isinstance(error, RefusedError | HTTPException):
         error = refusal_of(error)
     status, body, headers = detail_errors.render_error(scope, error)
     return status, json.dumps({"error": json.loads(body)["detail"]}).encode(), headers
-
-
-def _path_of(scope: Scope) -> str:
-    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def _not_found(path: str) -> str:
