@@ -24,6 +24,7 @@ from load_tests.bench.harness import (
     BenchmarkError,
     Target,
     serve,
+    system_of,
     take_turns,
     uvicorn,
     wait_until_answered,
@@ -31,7 +32,6 @@ from load_tests.bench.harness import (
 from load_tests.bench.report import Results, load_tables
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import running_system
 
 LOADS = (ONE, SIXTEEN)
 GREENWAVE, FASTAPI = "Greenwave", "FastAPI"
@@ -64,17 +64,15 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
 
 
 def _measure_forecasts(names: list[str], options: argparse.Namespace, results: Results) -> None:
-    base, edge = options.port_base, options.edge
-    peer = uvicorn("fastapi_servers:forecasts_app")
-    applications = map(shipped_application, names)
+    base, peer = options.port_base, uvicorn("fastapi_servers:forecasts_app")
     with (
-        running_system(*applications, port_base=base, edge=edge) as system,
+        system_of(options, *map(shipped_application, names)) as system,
         serve(peer, base + 60, PEER_STEP="torch") as eager,
         serve(peer, base + 61, PEER_STEP="greenwave") as same,
     ):
         targets = []
         for name in names:
-            ours = f"{system.url}/{name}{FORECASTS[name]}"
+            ours = system.url_of(f"/{name}") + FORECASTS[name]
             processes = system.instance.processes
             targets.append(Target(_name(name, GREENWAVE), ours, (name,), processes))
             for what, server in ((TORCH, eager), (SAME, same)):
@@ -90,23 +88,20 @@ def _measure_loans(
 ) -> None:
     """Load Greenwave on the first store and the peer on the second."""
     ours, theirs = urls
-    base, edge = options.port_base, options.edge
-    loans = shipped_application("loans", env={"STORE_URL": ours})
+    loans, peer_port = shipped_application("loans", env={"STORE_URL": ours}), options.port_base + 60
     with (
-        running_system(loans, port_base=base, edge=edge) as system,
-        serve(uvicorn("fastapi_servers:loans_app"), base + 60, STORE_URL=theirs) as peer,
+        system_of(options, loans) as system,
+        serve(uvicorn("fastapi_servers:loans_app"), peer_port, STORE_URL=theirs) as peer,
     ):
         wait_until_answered(peer, "/api/loans?mobileNumber=1000000000", None)
         servers = {
-            GREENWAVE: (system.url, system.instance.processes),
-            FASTAPI: (peer.url, peer.processes),
+            GREENWAVE: (system.url_of("/api/loans"), system.instance.processes),
+            FASTAPI: (f"{peer.url}/api/loans", peer.processes),
         }
         for url, _ in servers.values():
-            _create_loans(f"{url}/api/loans")
+            _create_loans(url)
         targets = [
-            Target(
-                _name(f"{what}, {store}", name), f"{url}/api/loans", (f"{what}_loan",), processes
-            )
+            Target(_name(f"{what}, {store}", name), url, (f"{what}_loan",), processes)
             for what in OPERATIONS
             for name, (url, processes) in servers.items()
         ]

@@ -28,11 +28,12 @@ from load_tests.bench.harness import (
     BenchmarkError,
     Target,
     idle_cores,
+    system_of,
     take_turns,
 )
 from load_tests.bench.report import Column, Results, load_tables, markdown_table
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import System, running_system
+from load_tests.harness.system import System
 
 INFERENCE, FIVE = "inference route", "inference route, five junctions a call"
 GATEWAY, ELSEWHERE = "gateway", "gateway at another path"
@@ -68,8 +69,7 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
         applications = [shipped_application("inference")]
         for part in options.only:
             applications += _gateway(part, endpoint if part == "traces" else None)
-        base, edge = options.port_base, options.edge
-        with running_system(*applications, port_base=base, edge=edge) as system:
+        with system_of(options, *applications) as system:
             take_turns(_targets(system, options.only), LOADS, options, results)
 
 
@@ -102,7 +102,7 @@ def _targets(system: System, parts: Sequence[str]) -> list[Target]:
         Target(FIVE, five, ("predict_many", "runs=200"), processes, predictions=5, idle=idle),
     ]
     for part in parts:
-        base = f"{system.url}/api" if part == "gateway" else f"{system.url}/{part}/api"
+        base = system.url_of("/api" if part == "gateway" else f"/{part}/api")
         login = httpx.post(f"{base}/auth/login", json=USER, timeout=10).raise_for_status()
         token = f"Bearer {login.json()['accessToken']}"
         url, requests = f"{base}/traffic/action", "decide_safely" if part == "safety" else "decide"

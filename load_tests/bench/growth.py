@@ -18,7 +18,7 @@ import random
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -37,13 +37,14 @@ from load_tests.bench.harness import (
     BenchmarkError,
     Target,
     measure_into,
+    system_of,
 )
 from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import own_bytes
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.states_folder import used_bytes
-from load_tests.harness.system import System, running_system
+from load_tests.harness.system import System
 from models.networks.file import network_as_json
 from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 from models.networks.network import Network, network_of
@@ -66,19 +67,15 @@ CALLS = 2_000
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
-    measures: dict[str, Callable[[argparse.Namespace, list[int], Results], None]] = {
-        "states": _measure_states,
-        "junctions": _measure_junctions,
-        "records": _measure_records,
-    }
-    for part in options.only:
-        measures[part](options, options.sizes or SIZES[part], results)
+    measures = (_measure_states, _measure_junctions, _measure_records)
+    for (part, sizes), measure in zip(SIZES.items(), measures, strict=True):
+        if part in options.only:
+            measure(options, options.sizes or sizes, results)
 
 
 def _measure_states(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
     inference = shipped_application("inference", args={"max_states": max(sizes) + 10})
-    base, edge = options.port_base, options.edge
-    with running_system(inference, port_base=base, edge=edge) as system:
+    with system_of(options, inference) as system:
         made = 0
         for size in sizes:
             runs = max(1, size // len(JUNCTIONS))
@@ -144,8 +141,7 @@ def _measure_junctions(options: argparse.Namespace, sizes: list[int], results: R
             save_untrained(policy, network)
             args = {"network": str(file), "agent_path": str(policy)}
             inference = shipped_application("inference", args=args)
-            base, edge = options.port_base, options.edge
-            with running_system(port_base=base, edge=edge) as system:
+            with system_of(options) as system:
                 deploy_s = system.deploy(inference)
                 figures = _measure_rounds(system, network, options, results)
                 results.add(f"{size:,} junctions", {"deploy_s": deploy_s, **figures})

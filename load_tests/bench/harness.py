@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import httpx
 import psutil
@@ -29,6 +29,7 @@ from load_tests.harness.processes import (
     stop,
 )
 from load_tests.harness.shipped import ROOT
+from load_tests.harness.system import System, running_system
 from load_tests.harness.wrk import run_wrk
 
 START_TIMEOUT_S = 120.0
@@ -156,6 +157,13 @@ def idle_cores(processes: Processes) -> dict[str, float]:
     time.sleep(IDLE_S)
     after, took_s = cpu_seconds_by_kind(processes()), time.monotonic() - started
     return {kind: max(0.0, after[kind] - before[kind]) / took_s for kind in after}
+
+
+def system_of(
+    options: argparse.Namespace, *applications: dict[str, Any]
+) -> contextlib.AbstractContextManager[System]:
+    """Start a system with these applications, with an edge unless the options say otherwise."""
+    return running_system(*applications, port_base=options.port_base, edge=options.edge)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from load_tests.bench.harness import Benchmark, BenchmarkError
+from load_tests.bench.harness import Benchmark, BenchmarkError, system_of
 from load_tests.bench.report import Column, Results
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import running_system
 from load_tests.harness.wrk import wrk_command
 
 CLIENTS = 20
@@ -30,7 +29,7 @@ SIZES = {"overload": [256, 1800]}
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
     inference = shipped_application("inference")
-    with running_system(inference, port_base=options.port_base, edge=options.edge) as system:
+    with system_of(options, inference) as system:
         url = f"{system.url}/predict_action"
         for connections in options.sizes or SIZES["overload"]:
             for _ in range(options.rounds):

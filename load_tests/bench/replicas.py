@@ -20,11 +20,11 @@ from load_tests.bench.harness import (
     Benchmark,
     Target,
     idle_cores,
+    system_of,
     take_turns,
 )
 from load_tests.bench.report import Column, Results, load_tables
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import running_system
 from models.policy.form import SHIPPED_POLICY
 
 ALONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
@@ -52,7 +52,7 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
     applications = [_application(part) for part in parts if part in APPLICATIONS]
     if "apart" in parts:
         applications += [_named(piece, 1) for piece in PIECES]
-    with running_system(*applications, port_base=options.port_base, edge=options.edge) as system:
+    with system_of(options, *applications) as system:
         processes = system.instance.processes
         idle = idle_cores(processes)
         targets = []

@@ -78,6 +78,10 @@ class FoundSystem:
         """The URL of inference applications at the edge, or of all at Serve's front without one."""
         return self.instance.base_url if self.edge else self.instance.front_url
 
+    def url_of(self, route: str) -> str:
+        """Return the URL of an application at the edge's port for it, or at Serve's front."""
+        return self.edge.url_of(route) if self.edge else self.instance.front_url + route
+
     def processes(self, title: str) -> list[psutil.Process]:
         """Return the processes with a text in their title or command line, oldest first."""
         found = filter(self.instance.owns, titled(psutil.process_iter(), title))

@@ -14,7 +14,7 @@ from deployments.access.tokens import Tokens
 from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
 from tests.adversary.rows import ATTACKS, tokens
-from tests.services.system import USER, running_system
+from tests.services.system import USER, running_services
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
 
@@ -31,7 +31,7 @@ def system(tmp_path_factory):
     keys = Keys([key_of_secret(SECRET), *tokens.OTHER_KEYS])
     rule = Rule(cast(Store, MemoryStore()), {USER: PASSWORD_HASH})
     verifying = Tokens(keys, 3600, 5.0, revocations=Revocations([rule]))
-    with running_system(tmp_path_factory.mktemp("system"), verifying) as running:
+    with running_services(tmp_path_factory.mktemp("system"), verifying) as running:
         yield running
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.adversary.wire import RUN, Address, exchange, request, step
-from tests.services.system import USER, SystemUnderTest
+from tests.services.system import USER, Services
 from tests.unit.gateway.conftest import PASSWORD
 
 MANY = 4500  # more than one listener of the edge takes
@@ -33,7 +33,7 @@ def many_sockets():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def edge_process(system: SystemUnderTest) -> psutil.Process:
+def edge_process(system: Services) -> psutil.Process:
     port = system.edge.instance.ports.http
     holders = (c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr[1] == port)
     return psutil.Process(next(pid for pid in holders if pid))

@@ -63,7 +63,7 @@ Address = tuple[str, int]
 
 
 @dataclass
-class SystemUnderTest:
+class Services:
     """A running system.
 
     Attributes:
@@ -97,7 +97,7 @@ class NoReports:
 
 
 @contextmanager
-def running_system(folder: Path, tokens: Tokens) -> Iterator[SystemUnderTest]:
+def running_services(folder: Path, tokens: Tokens) -> Iterator[Services]:
     """Start all of it, and stop it at the end."""
     with _in_a_thread(_serving(folder, tokens)) as replicas:
         front, fallback, away = free_ports(3)
@@ -108,7 +108,7 @@ def running_system(folder: Path, tokens: Tokens) -> Iterator[SystemUnderTest]:
             _started(make_edge(folder, front)) as edge,
             _started(make_edge(folder / "degraded", away, fallback)) as degraded,
         ):
-            yield SystemUnderTest(edge, degraded, front, replicas)
+            yield Services(edge, degraded, front, replicas)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from serve_app.processes.edge import FORBIDDEN
-from tests.services.system import SystemUnderTest
+from tests.services.system import Services
 from tests.support.local_server import Answer, serving
 
 pytestmark = pytest.mark.hosts("evil.example")  # resolves to this machine, as by DNS rebinding
@@ -32,7 +32,7 @@ READ = "const done = arguments[1]; fetch(arguments[0]).then((answer) => done(ans
 
 
 @pytest.fixture
-def urls(system: SystemUnderTest) -> dict[str, str]:
+def urls(system: Services) -> dict[str, str]:
     return system.edge.urls()
 
 
