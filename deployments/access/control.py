@@ -25,29 +25,6 @@ SCOPES_WHILE_UNCHECKED = ("act", "read")
 """Tokens allow these while revocations cannot be read: a town without signals is more harmful."""
 
 
-def authenticate(
-    tokens: Tokens, audit: AuditBuffer, request: http.Scope, scope: Scope, place: str = ""
-) -> Claims:
-    """Return the claims of the token of a request, or note its refusal.
-
-    Args:
-        place: begins the detail of the entry.
-
-    Raises:
-        UnauthorizedError: there is no token, or it is not valid now.
-        ForbiddenError: it lacks the scope.
-        UncheckedError: the revocations are not fresh, and the scope needs them.
-    """
-    authorization = header(request, b"authorization")
-    try:
-        return tokens.authenticate(authorization, scope)
-    except (UnauthorizedError, ForbiddenError) as error:
-        if authorization is not None:
-            where = client_address(request)
-            audit.note("token refused", error.subject, where, f"{place}{error}")
-        raise
-
-
 class AccessControl:
     """The tokens and the audit log of a replica.
 
@@ -88,6 +65,26 @@ class AccessControl:
             unchecked=SCOPES_WHILE_UNCHECKED,
         )
         return cls(tokens, read_keys, AuditBuffer(AuditLog(store)))
+
+    def authenticate(self, request: http.Scope, scope: Scope, place: str = "") -> Claims:
+        """Return the claims of the token of a request, or note its refusal.
+
+        Args:
+            place: begins the detail of the entry.
+
+        Raises:
+            UnauthorizedError: there is no token, or it is not valid now.
+            ForbiddenError: it lacks the scope.
+            UncheckedError: the revocations are not fresh, and the scope needs them.
+        """
+        authorization = header(request, b"authorization")
+        try:
+            return self.tokens.authenticate(authorization, scope)
+        except (UnauthorizedError, ForbiddenError) as error:
+            if authorization is not None:
+                where = client_address(request)
+                self.audit.note("token refused", error.subject, where, f"{place}{error}")
+            raise
 
     @property
     def checks(self) -> dict[str, Check]:

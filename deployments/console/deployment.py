@@ -43,14 +43,13 @@ class Console(ReplicaBase):
     ) -> None:
         super().__init__()
         lower_priority()
-        tokens = audit = None
+        access = None
         if options.login:
             store = open_store()
             access = AccessControl.of_store(store, users, open_keys())
             self.stop_at_end(*await access.start())
             self.close_at_end(access.close, store.close)
-            tokens, audit = access.tokens, access.audit
-        self._service = ConsoleService(tokens, create_feed, _read_replicas, audit, network)
+        self._service = ConsoleService(access, create_feed, _read_replicas, network)
         self.close_at_end(self._service.close)
         await self._service.hold_feed()
         self.checks |= self._service.checks

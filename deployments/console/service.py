@@ -12,9 +12,7 @@ from typing import Any, Protocol
 
 from starlette.types import Scope
 
-from deployments.access.audit import AuditBuffer
-from deployments.access.control import authenticate
-from deployments.access.tokens import Tokens
+from deployments.access.control import AccessControl
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
@@ -50,20 +48,18 @@ class ConsoleService:
     """Watches while a console is open, and for LINGER_S longer: a reloaded page returns.
 
     Args:
-        tokens: of the gateway's users; None without a login.
+        access: of the gateway's users; None without a login.
         open_feed: returns the feed, and creates it if necessary.
         read_replicas: asks Serve for its replicas.
-        audit: of refused tokens.
         network: that is shown.
         max_clients: consoles that may be open at once.
     """
 
     def __init__(
         self,
-        tokens: Tokens | None,
+        access: AccessControl | None,
         open_feed: Callable[[], Awaitable[WatchedFeed]],
         read_replicas: Callable[[], Awaitable[list[Replica]]],
-        audit: AuditBuffer | None = None,
         network: Network = SHIPPED,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
@@ -72,10 +68,9 @@ class ConsoleService:
         self.road_map = road_map_of(network.file)
         self.view = View({junction.id for junction in self.road_map.junctions})
         self.audience = Audience(max_clients)
-        self._tokens = tokens
+        self._access = access
         self._open_feed = open_feed
         self._read_replicas = read_replicas
-        self._audit = audit or AuditBuffer()
         self._what_if = WhatIf(network)
         self._log = RateLimitedLogger("The console")
         self._feed: WatchedFeed | None = None
@@ -100,8 +95,8 @@ class ConsoleService:
             UnauthorizedError: there is no token, or it is not valid now.
             ForbiddenError: it lacks the scope ``read``.
         """
-        if self._tokens is not None:
-            authenticate(self._tokens, self._audit, request, "read", "console: ")
+        if self._access is not None:
+            self._access.authenticate(request, "read", "console: ")
 
     async def next_event(self, client: Client) -> bytes:
         """Wait for a client's next event."""

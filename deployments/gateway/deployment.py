@@ -93,11 +93,10 @@ class Gateway(ReplicaBase):
         )
         self._service = GatewayService(
             logins,
-            access.tokens,
+            access,
             inference,
             counts,
             fallback,
-            access.audit,
             guard,
             network,
         )

@@ -11,7 +11,6 @@ from starlette.types import Scope
 
 from deployments.access import claims
 from deployments.access.claims import Claims
-from deployments.access.control import authenticate
 from deployments.gateway.errors import BadRequestError, UnavailableError, error_body
 from deployments.gateway.service import GatewayService
 from deployments.http.errors import describe_error
@@ -99,13 +98,13 @@ class Routes:
         try:
             answer = await self._service.reset(run, key, request_id)
         except UnavailableError:
-            self._service.audit.note("reset", who, where, f"{detail}, not confirmed")
+            self._service.access.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise
-        self._service.audit.note("reset", who, where, detail)
+        self._service.access.audit.note("reset", who, where, detail)
         return _success(answer)
 
     def _authenticate(self, scope: Scope, needed: claims.Scope) -> Claims:
-        return authenticate(self._service.tokens, self._service.audit, scope, needed)
+        return self._service.access.authenticate(scope, needed)
 
 
 def _names(scope: Scope) -> tuple[str | None, str | None, str | None]:

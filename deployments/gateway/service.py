@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from deployments.access.audit import AuditBuffer
+from deployments.access.control import AccessControl
 from deployments.access.keys import public_keys
-from deployments.access.tokens import Tokens
 from deployments.aio import SingleFlight
 from deployments.feed.messages import Decision
 from deployments.feed.publisher import WatchedEvents
@@ -95,24 +94,22 @@ class GatewayService:
         network: whose junctions it decides for.
 
     Attributes:
-        audit: of logins, resets and refusals.
+        access: its tokens, and its log of logins, resets and refusals.
         watched_fallbacks: answers without the policy, for an open console.
     """
 
     def __init__(
         self,
         logins: Logins,
-        tokens: Tokens,
+        access: AccessControl,
         inference: InferenceClient,
         counts: GatewayCounts,
         fallback: Fallback | None = None,
-        audit: AuditBuffer | None = None,
         guard: SafetyGuard | None = None,
         network: Network = SHIPPED,
     ) -> None:
-        self.tokens = tokens
+        self.access = access
         self.counts = counts
-        self.audit = audit or AuditBuffer()
         self.watched_fallbacks: WatchedEvents[Decision] = WatchedEvents(MAX_FALLBACKS)
         self._logins = logins
         self._inference = inference
@@ -136,19 +133,19 @@ class GatewayService:
         except RefusedError as error:
             self.counts.logins[str(error.status)] += 1
             if error.status in (401, 429):
-                self.audit.note("login refused", error.subject, address, str(error))
+                self.access.audit.note("login refused", error.subject, address, str(error))
             if error.retry_after_s is not None:
                 self._log.warning(f"login {error.status}", "Refused a login: %s", error)
             raise
         self.counts.logins["success"] += 1
-        self.audit.note("login", str(credentials[0]), address)
+        self.access.audit.note("login", str(credentials[0]), address)
         return LoginResponse(
-            accessToken=token, expiresIn=self.tokens.lifetime_s, timestamp=now_ms()
+            accessToken=token, expiresIn=self.access.tokens.lifetime_s, timestamp=now_ms()
         )
 
     def public_keys(self) -> bytes:
         """Return the JWK Set of the public keys."""
-        return public_keys(self.tokens.keys, time.time())
+        return public_keys(self.access.tokens.keys, time.time())
 
     async def act(
         self, body: bytes, run: str | None, key: str | None, request_id: str | None

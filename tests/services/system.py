@@ -53,7 +53,7 @@ from tests.edge.conftest import ROUTES, make_edge
 from tests.support.local_states import local_engine
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
-from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH
+from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH, access_by
 from tests.unit.inference.policies import WEIGHTS
 from tests.unit.inference.replicas import FORM
 
@@ -207,15 +207,15 @@ async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[Fa
     calls = HttpCalls(base_finder(url, ""), DEADLINE_S)
     client = InferenceClient(calls, DEADLINE_S, on_answer=counts.latencies_s.observe)
     logins = Logins(store, users, tokens, LoginLimits(per_address=10))
-    audit = AuditBuffer(AuditLog(store))
-    service = GatewayService(logins, tokens, client, counts, Fallback(), audit)
+    access = access_by(tokens, AuditBuffer(AuditLog(store)))
+    service = GatewayService(logins, access, client, counts, Fallback())
     yield gateway.create_app(service)
     await client.close()
 
 
 @asynccontextmanager
 async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
-    service = ConsoleService(tokens, FakeFeed().open, FakeServe([]).read)
+    service = ConsoleService(access_by(tokens), FakeFeed().open, FakeServe([]).read)
     yield console.create_app(service)
     await service.close()
 

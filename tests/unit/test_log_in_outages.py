@@ -27,7 +27,7 @@ from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.log import MOST, RateLimitFilter
 from deployments.store import open_store
-from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
+from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, access_by, make_tokens
 from tests.unit.http.apps import client_of
 from tests.unit.inference.serving import FakeService
 
@@ -61,7 +61,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
     inference = FakeInference(error=InferenceUnavailableError("unreachable"))
     client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
     logins = Logins(store, Users(store, {}), tokens)
-    service = GatewayService(logins, tokens, client, counts)
+    service = GatewayService(logins, access_by(tokens), client, counts)
     yield create_gateway(service)
     await service.close()
 

@@ -37,7 +37,7 @@ from deployments.stateful import errors
 from deployments.store import open_store
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
-from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, make_tokens
+from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, access_by, make_tokens
 from tests.unit.http.apps import client_of
 from tests.unit.inference.serving import STEP, FakeService, Outcome
 
@@ -73,7 +73,7 @@ def gateway(error: Exception | None = None) -> Callable[[Path], FastAPI]:
         tokens = make_tokens()
         client = InferenceClient(FakeInference(error=error), DEADLINE_S)
         logins = cast(Logins, LoginsOfAnn(tokens))
-        return gateway_app(GatewayService(logins, tokens, client, GatewayCounts()))
+        return gateway_app(GatewayService(logins, access_by(tokens), client, GatewayCounts()))
 
     return make
 

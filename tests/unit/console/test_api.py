@@ -34,6 +34,7 @@ from deployments.store import open_store
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
+from tests.unit.gateway.conftest import access_by
 from tests.unit.http.apps import client_of
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -57,7 +58,7 @@ def serve():
 @pytest.fixture
 async def service(feed, serve):
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
-    made = ConsoleService(tokens, feed.open, serve.read, max_clients=2)
+    made = ConsoleService(access_by(tokens), feed.open, serve.read, max_clients=2)
     yield made
     await made.close()
 
@@ -94,7 +95,7 @@ async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path
     store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
     audit = AuditBuffer(AuditLog(store))
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
-    service = ConsoleService(tokens, feed.open, serve.read, audit)
+    service = ConsoleService(access_by(tokens, audit), feed.open, serve.read)
     scopeless = f"Bearer {tokens.issue('controller', ['act'])}"
     async with client_of(create_app(service)) as client:
         for given in (
@@ -178,7 +179,7 @@ async def test_what_is_told_is_shown_to_who_looks_and_nothing_is_watched_before(
 async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more():
     feed, serve, parts = FakeFeed(), FakeServe(), []
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
-    service = ConsoleService(tokens, feed.open, serve.read)
+    service = ConsoleService(access_by(tokens), feed.open, serve.read)
     revoked_at = 3.0
 
     async def receive():

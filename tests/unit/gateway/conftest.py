@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from deployments.access.audit import AuditBuffer, AuditLog
+from deployments.access.control import AccessControl
 from deployments.access.keys import Keys
 from deployments.access.tokens import Tokens
 from deployments.gateway.api import create_app
@@ -34,6 +35,10 @@ LIMITS = LoginLimits(per_user=3, per_address=6, window_s=60)
 
 def make_tokens() -> Tokens:
     return Tokens(Keys.of_secret(SECRET), lifetime_s=3600, clock_skew_s=5)
+
+
+def access_by(tokens: Tokens, audit: AuditBuffer | None = None) -> AccessControl:
+    return AccessControl(tokens, lambda: tokens.keys, audit)
 
 
 @dataclass
@@ -103,8 +108,8 @@ async def service(store, tokens, inference, fallback, guard, network):
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
     counts = GatewayCounts()
     client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
-    audit = AuditBuffer(AuditLog(store))
-    made = GatewayService(logins, tokens, client, counts, fallback, audit, guard, network)
+    access = access_by(tokens, AuditBuffer(AuditLog(store)))
+    made = GatewayService(logins, access, client, counts, fallback, guard, network)
     yield made
     await made.close()
 

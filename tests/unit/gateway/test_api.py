@@ -21,7 +21,7 @@ from deployments.http import shedding
 from deployments.http.messages import is_name
 from deployments.store import StoreUnavailable
 from models.networks.shipped import JUNCTIONS
-from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD
+from tests.unit.gateway.conftest import DEADLINE_S, LIMITS, PASSWORD, access_by
 from tests.unit.http.apps import client_of
 
 ACTION = "/traffic/action"
@@ -115,7 +115,7 @@ class TestLogin:
         logins = Logins(store, Users(store), tokens, LIMITS, PasswordVerifier(max_waiting=0))
         service = GatewayService(
             logins,
-            tokens,
+            access_by(tokens),
             InferenceClient(inference, DEADLINE_S),
             GatewayCounts(),
         )

@@ -15,7 +15,7 @@ ADDRESS = {"X-Forwarded-For": "203.0.113.9"}
 @pytest.fixture
 def kept(service, store):
     async def kept():
-        await service.audit.flush()
+        await service.access.audit.flush()
         return await AuditLog(store).entries()
 
     return kept
