@@ -14,7 +14,7 @@ from load_tests.chaos.service_faults import FAULTS, ServiceFault
 from load_tests.harness.system_under_test import SystemUnderTest
 
 KILLED = ("all-inference", "gateway", "front", "front-manager", "edge", "store", "supervisor")
-LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("raylet", "gcs", "controller")]
+LONG = ("raylet", "gcs", "controller")
 
 
 async def check_fault(sut: SystemUnderTest, fault: ServiceFault) -> None:
