@@ -55,8 +55,7 @@ ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
 
 PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
 # The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
-Calls = Mapping[str, tuple[int, str, tuple[str, ...]]]
-AT_ONCE: Calls = {
+AT_ONCE: Mapping[str, tuple[int, str, tuple[str, ...]]] = {
     "one a request": (1, "/predict_action", ("predict", "runs=200")),
     "5 a request": (5, "/predict_actions", ("predict_many", "runs=200")),
     "100 a request": (100, "/predict_actions", ("predict_many", "runs=200", "steps=20")),
@@ -64,11 +63,6 @@ AT_ONCE: Calls = {
     "100 in binary": (100, "/v2/models/policy/infer", ("infer", "rows=100")),
     "512 in binary": (512, "/v2/models/policy/infer", ("infer", "rows=512")),
 }
-
-
-def _rows_of_peer(form: str) -> Calls:
-    kind = "step_rows" if form == "binary" else "step_rows_in_json"
-    return {f"{n} in {form}": (n, "/step_rows", (kind, f"rows={n}")) for n in (1, 100, 512)}
 
 
 @dataclass(frozen=True)
@@ -201,8 +195,7 @@ CONTENDERS = {
     ),
     "litserve": Contender(
         "LitServe",
-        "a worker for single requests, another with batching for rows, eager PyTorch, states in a"
-        " dict, `fast_queue=True`, no access log",
+        "one worker, eager PyTorch, states in a dict, `fast_queue=True`, no access log",
         _command(
             str(_LITSERVE.python), "-m", "load_tests.bench.peer_servers.litserve_server", "{port}"
         ),
@@ -232,14 +225,6 @@ CONTENDERS = {
         " settings: the floor of the engine",
         _no_op,
     ),
-}
-GREENWAVE, FASTAPI, LITSERVE = (
-    CONTENDERS[key].name for key in ("greenwave", "fastapi", "litserve")
-)
-CALLS: Mapping[str, Calls] = {
-    GREENWAVE: AT_ONCE,
-    FASTAPI: _rows_of_peer("binary"),
-    LITSERVE: _rows_of_peer("JSON"),
 }
 
 
@@ -274,7 +259,7 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
             measure_into(results, target, load, options.seconds)
         processes = server.processes()
         memory_mb = memory_bytes(processes) / 1e6
-        calls = CALLS.get(contender.name, {})
+        calls = AT_ONCE if contender is CONTENDERS["greenwave"] else {}
         for name, (predictions, path, requests) in calls.items():
             url, found = server.url + path, server.processes
             target = Target(contender.name, url, requests, found, (), predictions)
@@ -310,7 +295,7 @@ _rates, _latencies, _costs = load_tables(
 )
 _at_once = [
     column
-    for name in {name: None for calls in CALLS.values() for name in calls}
+    for name in AT_ONCE
     for column in (
         Column(f"predictions/s, {name}", "per_s", name),
         Column(f"p50 ms, {name}", "p50_ms", name, 2),

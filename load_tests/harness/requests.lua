@@ -1,7 +1,7 @@
 -- Requests for wrk, chosen by name: wrk ... -s requests.lua URL -- NAME [OPTION=VALUE ...]
 --   runs=N      each request belongs to a random one of N simulation runs (default: to the run "default")
 --   steps=N     steps of each junction in one call of predict_many (default: 1)
---   rows=N      rows of one call of infer or of step_rows, each of another run (default: 512)
+--   rows=N      rows of one call of infer, each of another run (default: 512)
 --   prefixes=A,B  each request goes to a random one of these path prefixes
 --   pause_ms=N  pause of each connection between two requests: a constant rate, however fast the answers are
 --   log=1       with one connection: a line for each response, RESPONSE STATUS MICROSECONDS CODE RETRY_AFTER
@@ -109,20 +109,6 @@ end
 
 local kinds = {
   infer = function() return infer(tonumber(options.rows or 512)) end,
-  step_rows = function()  -- of the peer that has nothing but rows
-    local rows = tonumber(options.rows or 512)
-    local body = packed_observations(rows) .. packed_agents(rows)
-    wrk.method = "POST"
-    return function() return wrk.format(nil, nil, nil, body) end
-  end,
-  step_rows_in_json = function()
-    local observations, agents = {}, {}
-    for row = 1, tonumber(options.rows or 512) do
-      observations[row], agents[row] = observation(junctions[1], row), (row - 1) % #junctions
-    end
-    return post({string.format('{"observation":[%s],"agent_index":[%s]}',
-      table.concat(observations, ","), table.concat(agents, ","))})
-  end,
   predict = function() return post(map(junctions, item)) end,
   predict_many = function()
     local items = table.concat(map(junctions, item), ",")

@@ -16,14 +16,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Response
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from deployments.store import Document, DuplicateDocument, open_store
 from lab.train.forecasts.networks import DensityNetwork, FlowNetwork
 from load_tests.bench.peer_servers import Prediction, PredictionRequest
-from load_tests.bench.peer_servers.policy import numpy_step, torch_rows, torch_step
+from load_tests.bench.peer_servers.policy import numpy_step, torch_step
 from models.artifacts import Card, Tensors, read_artifact
 from models.density.forecast import DensityConfig, DensityForecaster, shapes_of
 from models.flow.forecast import FlowConfig, FlowForecaster
@@ -46,13 +46,6 @@ def policy_app() -> FastAPI:
             raise HTTPException(400, f"obs_data has {len(request.obs_data)} values")
         action, confidence = step(request.junction_id, request.obs_data)
         return Prediction(junction_id=request.junction_id, action=action, confidence=confidence)
-
-    step_rows = torch_rows()
-
-    @app.post("/step_rows")
-    async def predict_rows(request: Request) -> Response:
-        """Step all rows of a body at once, each with a state in one array."""
-        return Response(step_rows(await request.body()))
 
     return app
 

@@ -47,28 +47,6 @@ def torch_step() -> Step:
     return step
 
 
-def torch_rows() -> Callable[[bytes], bytes]:
-    """Load the policy into eager PyTorch, for arrays of rows that all have other states."""
-    policy = RecurrentPolicy(PolicyForm.of(SHIPPED)).eval()
-    policy.load_state_dict(read_state_dict(policy_path(), SHIPPED))
-    unavailable = torch.from_numpy(SHIPPED.unavailable)
-    one_hot = torch.eye(SHIPPED.n_agents)
-    states = torch.zeros(4096, HIDDEN_DIM)
-
-    @torch.inference_mode()
-    def step(body: bytes) -> bytes:
-        rows = len(body) // (4 * SHIPPED.max_obs + 4)
-        values = np.frombuffer(body, "<f4", rows * SHIPPED.max_obs).reshape(rows, -1)
-        agents = torch.from_numpy(np.frombuffer(body, "<i4", rows, values.nbytes).astype(np.int64))
-        inputs = torch.hstack([torch.from_numpy(values.copy()), one_hot[agents]])
-        logits, states[:rows] = policy(inputs, states[:rows])
-        logits.masked_fill_(unavailable[agents], -torch.inf)
-        confidences, actions = torch.softmax(logits, dim=1).max(dim=1)
-        return b"".join((actions.int().numpy().tobytes(), confidences.numpy().tobytes()))
-
-    return step
-
-
 def numpy_step() -> Step:
     """Load the policy into Greenwave's own step."""
     policy = PolicyStep(read_state_dict(policy_path(), SHIPPED), SHIPPED)

@@ -19,12 +19,6 @@ def log_of(*without_policy: int) -> OutageLog:
     return log
 
 
-def test_a_run_with_the_policy_throughout_has_no_outage():
-    log = log_of(0, 0, 0)
-    assert log.outages == []
-    assert log.decisions == 0
-
-
 def test_an_outage_lasts_until_the_policy_is_back():
     log = log_of(0, 2, 5, 1, 0, 0)
     assert log.outages == [Outage(SEVEN + 5, SEVEN + 20, 101, 104, 8, "1 missing")]

@@ -83,14 +83,9 @@ def test_a_link_of_another_user_on_the_way_is_refused(shared, tmp_path):
     refuse(link / "8000", f"{link} belongs to the user")
 
 
-def test_a_link_in_its_place_is_refused(shared, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (shared / "data").symlink_to(tmp_path / "elsewhere")
-    refuse(shared / "data", f"{shared / 'data'} is a link or a file")
-
-
-def test_a_file_in_its_place_is_refused(shared):
-    (shared / "data").touch()
+@pytest.mark.parametrize("make", [Path.touch, lambda data: data.symlink_to(data.parent)])
+def test_a_link_or_a_file_in_its_place_is_refused(shared, make):
+    make(shared / "data")
     refuse(shared / "data", f"{shared / 'data'} is a link or a file")
 
 

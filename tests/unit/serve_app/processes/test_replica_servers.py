@@ -8,50 +8,33 @@ import threading
 from pathlib import Path
 
 import pytest
-from ray.serve._private.haproxy import BackendConfig, HAProxyApi, HAProxyConfig, ServerConfig
-from ray.serve.config import HTTPOptions
 
 from serve_app.processes.replica_servers import ReplicaServers, ServeFront, parse_replicas
+from tests.unit.serve_app.processes.rendered_front import backend, rendered
 
 PORT = 8123
-REPLICAS = {
-    "inference": ("/", ["SERVE_REPLICA_inference-Inference-a1", "SERVE_REPLICA_inference-I-b2"]),
-    "gateway": ("/api", ["SERVE_REPLICA_gateway-Gateway-c3"]),
+REPLICAS: dict[str, tuple[str, list[str]]] = {
+    "inference": ("/", ["a1", "b2"]),
+    "gateway": ("/api", ["c3"]),
     "cards": ("/api/cards", []),
 }
 PARSED = {
     "/": {
-        "SERVE_REPLICA_inference-Inference-a1": "10.0.0.1:30000",
-        "SERVE_REPLICA_inference-I-b2": "10.0.0.1:30001",
+        "SERVE_REPLICA_inference-Some-a1": "127.0.0.1:30000",
+        "SERVE_REPLICA_inference-Some-b2": "127.0.0.1:30001",
     },
-    "/api": {"SERVE_REPLICA_gateway-Gateway-c3": "10.0.0.1:30000"},
+    "/api": {"SERVE_REPLICA_gateway-Some-c3": "127.0.0.1:30000"},
     "/api/cards": {},
 }
 
 
 def written_by_serve(folder: Path, port: int = PORT) -> Path:
     """Have Ray's own code write the configuration of a node."""
-    fallback = ServerConfig("SERVE_PROXY_ACTOR-fallback-n1", "127.0.0.1", 8500)
-    backends = {
-        name: BackendConfig(
-            name=f"http-{name}",
-            path_prefix=route,
-            app_name=name,
-            servers=[ServerConfig(each, "10.0.0.1", 30000 + n) for n, each in enumerate(names)],
-            fallback_server=fallback,
-        )
+    backends = [
+        backend(name, route, names, range(30000, 30000 + len(names)))
         for name, (route, names) in REPLICAS.items()
-    }
-    config = folder / "haproxy.cfg"
-    options = HAProxyConfig(
-        http_options=HTTPOptions(host="127.0.0.1", port=port),
-        socket_path=str(folder / "admin.sock"),
-        server_state_base=str(folder),
-        server_state_file=str(folder / "server-state"),
-        metrics_socket_path=str(folder / "metrics.sock"),
-    )
-    HAProxyApi(options, backends, str(config))._generate_config_file_internal()
-    return config
+    ]
+    return rendered(folder, port, backends)
 
 
 @pytest.fixture

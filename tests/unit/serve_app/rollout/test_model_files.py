@@ -40,23 +40,15 @@ def test_safety_with_a_policy_that_was_not_trained_for_it_is_refused(file):
     assert f"{file} was not trained behind the safety layer" in fault
     assert "best.th of python -m lab.train --safety" in fault
     assert "safety_policy: any" in fault
-
-
-def test_the_default_policy_was_not_trained_for_it():
     (fault,) = find_file_faults(config_of(None, safety=True))
-    assert "weights/agent.th was not trained" in fault
-
-
-def test_the_shipped_policy_for_the_layer_is_deployed():
-    named = config_of(Path("models/weights/agent-safe.th"), safety=True)
-    assert list(find_file_faults(named)) == []
-    (fault,) = find_file_faults(config_of(None, safety=True))
+    assert "weights/agent.th was not trained" in fault, "the default"
     assert str(SHIPPED_SAFE_POLICY) in fault
 
 
-def test_a_policy_with_a_record_is_deployed(file):
+def test_the_shipped_policy_for_the_layer_and_one_with_a_record_are_deployed(file):
     write_record(file, TrainingRecord(True))
-    assert list(find_file_faults(config_of(file, safety=True))) == []
+    for trained in (Path("models/weights/agent-safe.th"), file):
+        assert list(find_file_faults(config_of(trained, safety=True))) == []
 
 
 @pytest.mark.parametrize(
@@ -93,19 +85,15 @@ def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
     assert f"{new} was not trained" in fault
 
 
-@pytest.mark.parametrize("counts", ["standing", "all"])
-def test_a_canary_must_count_the_same_vehicles(file, tmp_path, counts):
+def test_a_canary_must_count_the_same_vehicles(file, tmp_path):
     new = tmp_path / "new.th"
     torch.save(random_state_dict(), new)
-    write_record(new, TrainingRecord(counts=counts))
     given: dict[str, Any] = {"mode": "shadow", "share": 0.1, "revision": None}
     config = canary.start_canary(config_of(file), "inference", new, **given)
-    faults = list(find_file_faults(config))
-    if counts == "standing":
-        assert faults == []
-    else:
-        (fault,) = faults
-        assert f"{file} standing and {new} all" in fault
+    assert list(find_file_faults(config)) == []
+    write_record(new, TrainingRecord(counts="all"))
+    (fault,) = find_file_faults(config)
+    assert f"{file} standing and {new} all" in fault
 
 
 def test_files_of_policies_that_do_not_count_are_not_refused(file):
@@ -132,12 +120,8 @@ def faults(network: Path | None, diagnose: bool) -> list[str]:
     return list(find_file_faults(config(network, diagnose), policies=False))
 
 
-def test_detectors_of_the_shipped_network_can_be_diagnosed():
-    assert faults(None, diagnose=True) == []
-
-
 def test_a_diagnosis_that_the_network_file_does_not_allow_is_refused_with_the_junction(bare):
-    assert faults(bare, diagnose=False) == []
+    assert faults(None, diagnose=True) == faults(bare, diagnose=False) == []
     (fault,) = faults(bare, diagnose=True)
     assert fault == (
         "Application inference: junction a has no states of its phases, or no links, without which"

@@ -68,7 +68,7 @@ def test_it_has_the_replicas_that_serve_has_also_after_its_death_and_a_reload(ed
         assert psutil.wait_procs(ended, 5)[1] == []
     wait_until(lambda: servers_of(edge) == PARSED["/"], 10, "the replicas are there")
     edge.master().send_signal(signal.SIGUSR2)
-    config.write_text(config.read_text().replace("10.0.0.1:30001", "10.0.0.1:30002"))
+    config.write_text(config.read_text().replace("127.0.0.1:30001", "127.0.0.1:30002"))
     changed = {n: a.replace("30001", "30002") for n, a in PARSED["/"].items()}
     wait_until(lambda: servers_of(edge) == changed, 10, "the new address is there")
     ending.set()
