@@ -26,7 +26,11 @@ def check_signals(scenario: Scenario) -> None:
         if not programs.get(junction.id):
             raise InvalidScenarioError(f"{net} has no signal {junction.id}, which {name} has.")
         states = programs[junction.id][-1].states
-        if not states or not all(states):
+        if not states:
+            raise InvalidScenarioError(
+                f"SUMO's files switch signal {junction.id} off: choose a program with --program."
+            )
+        if not all(states):
             raise InvalidScenarioError(
                 f"{net}: the program of signal {junction.id} has phases without states."
             )

@@ -93,7 +93,7 @@ def _rows(path: Path) -> Sequence[Any]:
         head = text.partition("\n")[0]
         if "," not in head and (found := next((each for each in ";\t|" if each in head), "")):
             raise ValueError(f"its columns are separated by {found!r}; separate them by commas")
-        return list(csv.DictReader(text.splitlines(), strict=True))
+        return list(csv.DictReader(text.splitlines(), strict=True, skipinitialspace=True))
     rows = json.loads(text)
     check_keys(text)
     if not isinstance(rows, list):
@@ -102,6 +102,8 @@ def _rows(path: Path) -> Sequence[Any]:
 
 
 def _read(path: Path, number: int, values: object, row: type[RowType]) -> RowType:
+    if isinstance(values, dict) and None in values:
+        raise InvalidDemandError(f"{path}, row {number} has more cells than the line of names.")
     try:
         return row.model_validate(values)
     except ValidationError as error:

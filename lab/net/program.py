@@ -59,6 +59,8 @@ def read_phases(
 
 
 def _read(attributes: Mapping[str, str]) -> dict[str, str]:
+    if "duration" not in attributes:
+        raise ValueError("a phase has no duration")
     phase = {name: attributes[name] for name in attributes if name in KEPT}
     for name in phase.keys() & {*TIMES}:
         try:

@@ -179,6 +179,8 @@ def _judged(path: Path) -> Configured:
             _check_step(path, value)
         if option.kind == "FILE":
             named = _paths(_folder(path), value)
+            if option.section == "gui_only" and not named[0].is_file():
+                continue  # SUMO needs it for its window alone
             files += [each for each in named if not each.is_dir()]
             value = ",".join(map(str, named))
         arguments.append(f"--{option.name}={value}")

@@ -137,6 +137,7 @@ def test_tables_may_be_json(net, tmp_path):
         ({"entries": "edge,vehicles_per_hour\nleft0A0,0\n"}, "come to no vehicle at all"),
         ({"entries": "edge,cars\nleft0A0,3\n"}, "row 1: vehicles_per_hour: Field required"),
         ({"entries": ""}, "has no rows"),
+        ({"entries": "edge,vehicles_per_hour\nleft0A0,0,5\n"}, "row 1 has more cells than"),
         (
             {"entries": "edge,vehicles_per_hour\nA0left0,3\n"},
             "No exit can be reached from entry A0left0",

@@ -43,6 +43,7 @@ def test_times_are_seconds_with_their_fractions():
     [
         (phase("a", ""), "duration of a phase: '' is not a time"),
         (phase("a", maxDur="5 s"), "maxDur of a phase: '5 s' is not a time"),
+        ({"state": "a", "minDur": "5"}, "a phase has no duration"),
         (phase("a", next="1"), "next of a phase: '1' names no phase"),
     ],
 )
