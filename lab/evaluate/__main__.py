@@ -25,7 +25,6 @@ from lab.evaluate.report import (
     write_policy_report,
 )
 from lab.evaluate.runs import Run, read_runs
-from lab.sim.options import add_renamed
 from lab.sim.scenario import InvalidScenarioError
 from models.networks.file import InvalidNetworkError
 from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY, InvalidPolicyFileError
@@ -96,9 +95,6 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, help="CSV file of all runs; the report is beside it")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    add_renamed(parser, "--stress", "--only with the names of the traffic")
-    for study in ("cyclic", "detectors"):
-        add_renamed(parser, f"--{study}", f"the study {study}")
     options = parser.parse_args()
     chosen = REPORTED[options.study]
     n_seeds = chosen.seeds if options.seeds is None else options.seeds

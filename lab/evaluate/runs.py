@@ -26,9 +26,6 @@ from models.atomic_write import atomic_write
 
 SUMO = version("eclipse-sumo")
 TEXTS = "controller", "version", "traffic", "sumo"
-# Columns of files that earlier versions have written.
-RENAMED = {"level": "traffic", "map": "traffic", "policy": "version"}
-RENAMED |= {"time_loss_s": "delay_s", "travel_s": "trip_s"}
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,8 @@ class Run:
     @classmethod
     def read(cls, made: Mapping[str, Any]) -> Run:
         """Return a run from the values of its JSON file, or of a row."""
-        values = {RENAMED.get(name, name): value for name, value in made.items()}
         known = {each.name for each in fields(cls)}
-        values = {name: value for name, value in values.items() if name in known}
+        values = {name: value for name, value in made.items() if name in known}
         approaches = values.get("approaches", {}).items()
         return cls(**{**values, "approaches": {road: Approach(*each) for road, each in approaches}})
 
@@ -186,7 +182,7 @@ def read_runs(file: Path) -> list[Run]:
         return []
     with file.open(newline="", encoding="utf-8") as rows:
         runs = [
-            Run.read({name: _value(RENAMED.get(name, name), cell) for name, cell in row.items()})
+            Run.read({name: _value(name, cell) for name, cell in row.items()})
             for row in csv.DictReader(rows)
         ]
     return [run for run in runs if run.sumo in ("", SUMO)]

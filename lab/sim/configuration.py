@@ -73,41 +73,30 @@ def read_sumocfg(
         InvalidNetworkError: it cannot be read, or has no net or no traffic.
         InvalidScenarioError: it has no end, and none is given; or it has an option that is refused.
     """
-    net, additional = read_net_of(path)
-    values, folder = _values(path), _folder(path)
+    path = Path(path)
+    options = read_options(path)
+    values, folder = {option.name: value for option, value in options.items()}, _folder(path)
+    if "net-file" not in values:
+        raise InvalidNetworkError(f"{path} does not say its net-file.")
     if "route-files" not in values and "additional-files" not in values:
         raise InvalidNetworkError(f"{path} has neither route-files nor additional-files.")
-    times: dict[str, int] = {
-        name: _whole_seconds(path, name, values[name])
-        for name in ("begin", "end")
-        if name in values
-    }
-    times |= {name: s for name, s in (("begin", begin_s), ("end", end_s)) if s is not None}
-    if times.get("end", -1) < 0:  # SUMO's -1 means that there is no end
+    if begin_s is None:
+        begin_s = _whole_seconds(path, "begin", values.get("begin", "0"))
+    if end_s is None:  # SUMO's -1 means that there is no end
+        end_s = _whole_seconds(path, "end", values.get("end", "-1"))
+    if end_s < 0:
         raise InvalidScenarioError(f"{path} does not say its end; add --end.")
     return SumoFiles(
-        net,
+        folder / values["net-file"],
         _paths(folder, values.get("route-files", "")),
-        additional,
-        times.get("begin", 0),
-        times["end"],
-        _judged(Path(path)),
+        _paths(folder, values.get("additional-files", "")),
+        begin_s,
+        end_s,
+        _judged(path, options),
     )
 
 
-def read_net_of(path: str | os.PathLike[str]) -> tuple[Path, tuple[Path, ...]]:
-    """Return the net of a configuration and its additional files.
-
-    Raises:
-        InvalidNetworkError: it cannot be read, or has no net.
-    """
-    values, folder = _values(path), _folder(path)
-    if "net-file" not in values:
-        raise InvalidNetworkError(f"{path} does not say its net-file.")
-    return folder / values["net-file"], _paths(folder, values.get("additional-files", ""))
-
-
-def read_options(path: str | os.PathLike[str]) -> list[tuple[Option, str]]:
+def read_options(path: Path) -> dict[Option, str]:
     """Return the options of a configuration with their values, as SUMO reads them.
 
     Raises:
@@ -119,7 +108,8 @@ def read_options(path: str | os.PathLike[str]) -> list[tuple[Option, str]]:
         raise InvalidNetworkError(f"{path}: cannot be read: {error.strerror}") from error
     except ET.ParseError as error:
         raise InvalidNetworkError(f"{path} is not a SUMO configuration: {error}") from error
-    known, found = sumo_options(), {}
+    known = sumo_options()
+    found: dict[Option, str] = {}
     for element in root.iter():
         value = element.get("value", element.get("v", element.text or "")).strip()
         if len(element) or not value:
@@ -127,7 +117,7 @@ def read_options(path: str | os.PathLike[str]) -> list[tuple[Option, str]]:
         if element.tag not in known:
             raise InvalidNetworkError(f"{path}: SUMO has no option {element.tag}.")
         found[known[element.tag]] = _substituted(value)
-    return list(found.items())
+    return found
 
 
 @cache
@@ -163,9 +153,11 @@ def _rules() -> list[dict[str, Any]]:
     return rules
 
 
-def _judged(path: Path) -> Configured:
-    arguments, files, replaced = [], [], []
-    for option, value in read_options(path):
+def _judged(path: Path, options: Mapping[Option, str]) -> Configured:
+    arguments: list[str] = []
+    files: list[Path] = []
+    replaced: list[str] = []
+    for option, value in options.items():
         verdict = judge(option) or Verdict("refused", "this release does not know it")
         if verdict.word == "refused" and not option.is_default(value):
             raise InvalidScenarioError(
@@ -188,10 +180,7 @@ def _judged(path: Path) -> Configured:
 
 
 def _check_step(path: Path, value: str) -> None:
-    try:
-        step_ms = round(1000 * seconds_of(value))
-    except ValueError as error:
-        raise InvalidNetworkError(f"{path}: {error}") from None
+    step_ms = round(1000 * _seconds(path, value))
     if step_ms < 1 or 1000 % step_ms:
         raise InvalidScenarioError(
             f"{path}: the step-length is {value} s, but signals change at whole seconds: choose a"
@@ -199,22 +188,22 @@ def _check_step(path: Path, value: str) -> None:
         )
 
 
-def _whole_seconds(path: str | os.PathLike[str], name: str, value: str) -> int:
-    try:
-        seconds = seconds_of(value)
-    except ValueError as error:
-        raise InvalidNetworkError(f"{path}: {error}") from None
+def _whole_seconds(path: Path, name: str, value: str) -> int:
+    seconds = _seconds(path, value)
     if not seconds.is_integer():
         raise InvalidScenarioError(f"{path}: {name} is {value}, but must be in whole seconds.")
     return int(seconds)
 
 
-def _values(path: str | os.PathLike[str]) -> dict[str, str]:
-    return {option.name: value for option, value in read_options(path)}
+def _seconds(path: Path, value: str) -> float:
+    try:
+        return seconds_of(value)
+    except ValueError as error:
+        raise InvalidNetworkError(f"{path}: {error}") from None
 
 
-def _folder(path: str | os.PathLike[str]) -> Path:
-    return Path(path).absolute().parent
+def _folder(path: Path) -> Path:
+    return path.absolute().parent
 
 
 def _substituted(value: str) -> str:

@@ -93,24 +93,6 @@ def clock_time(text: str) -> int:
     return int(hours) * 3600 + int(minutes) * 60
 
 
-class _Renamed(argparse.Action):
-    """Refuses an option that has another name now."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        parser.error(f"{option_string} is now {self.const}")
-
-
-def add_renamed(parser: argparse.ArgumentParser, old: str, new: str) -> None:
-    """Add an old option that is refused with a message that names the new one."""
-    parser.add_argument(old, action=_Renamed, const=new, nargs="?", help=argparse.SUPPRESS)
-
-
 def scenario_of(options: argparse.Namespace) -> Scenario:
     """Read what the options name.
 

@@ -67,15 +67,9 @@ def start(
         os.close(terminal)
 
 
-def drive(
-    scenario: Scenario,
-    seed: int,
-    folder: Path,
-    programs: Sequence[str] = (),
-    driven: Path | None = None,
-) -> None:
+def drive(scenario: Scenario, seed: int, folder: Path, driven: Path | None = None) -> None:
     """Let SUMO drive a scenario to its end; the caller closes it."""
-    start(scenario, seed, folder, programs, driven)
+    start(scenario, seed, folder, driven=driven)
     for second in range(scenario.begin_s, scenario.end_s, CHUNK_S):  # so that Ctrl-C is seen
         libsumo.simulationStep(min(second + CHUNK_S, scenario.end_s))
 

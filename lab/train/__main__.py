@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from lab.evaluate.checks import check_routes, check_signals
 from lab.sim.environment import layers_of
-from lab.sim.options import add_renamed, add_scenario, refuse_city_options, scenario_of
+from lab.sim.options import add_scenario, refuse_city_options, scenario_of
 from lab.sim.scenario import InvalidScenarioError
 from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError, write_atomically
@@ -100,8 +100,6 @@ def main() -> None:
             default = f" (default {field.default})"
             name = f"--{field.name.replace('_', '-')}"
             parser.add_argument(name, type=type(field.default), help=text + default)
-    for old, new in (("--folder", "--output"), ("--warm-start", "--start")):
-        add_renamed(parser, old, new)
     options = parser.parse_args()
     if (options.seed or 0) < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
         parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")

@@ -55,7 +55,8 @@ def _ids(text: str) -> tuple[str, ...]:
 def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from lab.net.importing import import_network
-    with as_command_error(InvalidNetworkError):
+        from lab.sim.scenario import InvalidScenarioError
+    with as_command_error(InvalidNetworkError, InvalidScenarioError):
         net, additional = _named(options.net)
         chosen = options.name, options.signals, options.program, options.pedestrian_calls
         network, remarks = import_network(net, *chosen, additional)
@@ -75,9 +76,10 @@ def _named(path: Path) -> tuple[Path, tuple[Path, ...]]:
     if path.suffix != ".sumocfg":
         return path, ()
     require("libsumo", "SUMO")
-    from lab.sim.configuration import read_net_of
+    from lab.sim.configuration import read_sumocfg
 
-    return read_net_of(path)
+    files = read_sumocfg(path, end_s=1)
+    return files.net, files.additional
 
 
 def _show(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.options import add_renamed, add_scenario, scenario_of
+from lab.sim.options import add_scenario, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from models.networks.file import InvalidNetworkError, network_as_json
 from models.networks.form import NetworkFile
@@ -112,19 +112,6 @@ def test_what_is_missing_or_said_twice_is_told(
 def test_a_network_file_that_is_not_there_is_told(files: Path) -> None:
     with pytest.raises(InvalidNetworkError, match=r"nowhere\.json: cannot be read"):
         parse("--network", files / "nowhere.json", "--sumocfg", files / "city.sumocfg")
-
-
-def test_an_option_with_another_name_is_refused_with_the_new_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--output")
-    add_renamed(parser, "--folder", "--output")
-    for words in (["--folder", "runs"], ["--folder"]):
-        with pytest.raises(SystemExit):
-            parser.parse_args(words)
-        assert "--folder is now --output" in capsys.readouterr().err
-    assert parser.parse_args(["--output", "runs"]).output == "runs"
 
 
 def test_detectors_are_laid_out_or_those_of_the_network_file(tmp_path: Path) -> None:
