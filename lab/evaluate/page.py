@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,21 +28,6 @@ from models.networks.form import road_of
 
 PAGE = "evaluation.html"
 
-MEANINGS = {
-    "fixed time": "The programs that SUMO runs without a controller, also where they are actuated.",
-    "Webster": "The net's phases, with cycle and green times by Webster's formula for the routes of"
-    " all vehicles of this traffic, as one run with seed 0 has them.",
-    "actuated": "SUMO's actuated control with the net's phases: a green continues while vehicles"
-    " arrive.",
-    "delay-based": "SUMO's delay-based control with the net's phases: a green continues while"
-    " arriving vehicles lose time.",
-    "max pressure": "At every decision the phase with the most vehicles standing before it, less"
-    " those that stand where they would go.",
-    "greedy": "At every decision the phase with the most vehicles on the lanes that it serves.",
-    POLICY: "The file's most probable phase at every decision, from empty hidden states on, by the"
-    " code that serves it.",
-}
-
 
 def write_page(comparison: Comparison, runs: Sequence[Run], path: Path) -> None:
     with atomic_write(path) as file:
@@ -52,18 +37,20 @@ def write_page(comparison: Comparison, runs: Sequence[Run], path: Path) -> None:
 def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
     """Return the page's HTML; the same runs make the same page."""
     scenario = comparison.scenario
+    programs, junctions = scenario.sumo_net.programs, scenario.network.junctions
     terms = list(_terms(comparison, runs))
     last = terms[-1]
     approaches = last.figures.approaches(last.best)
     loader = FileSystemLoader(Path(__file__).parent)
-    template = Environment(
+    environment = Environment(
         loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("page.html")
-    return template.render(
+    )
+    environment.filters["listed"] = listed
+    return environment.get_template("page.html").render(
         name=scenario.network.name,
         terms=terms,
         last=last,
@@ -73,13 +60,11 @@ def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
         n_vehicles=sum(run.demanded for run in runs) / len(runs),
         first=runs[0],
         more_approaches=len(approaches) - MOST_APPROACHES,
-        controllers=[
-            (each, MEANINGS[each] + (f" ({comparison.policy})" if each == POLICY else ""))
-            for each in terms[0].figures.controllers
-        ],
-        has_policy=comparison.policy is not None,
-        has_calls=scenario.network.pedestrian_calls,
-        rules=list(_rules(comparison, runs)),
+        comparison=comparison,
+        scenario=scenario,
+        kinds=sorted(Counter(programs[each.id][-1].kind for each in junctions).items()),
+        deciding=["max pressure", "greedy", *([POLICY] if comparison.policy else [])],
+        sumo=SUMO,
     )
 
 
@@ -118,52 +103,3 @@ def _demand_chart(scenario: Scenario, departures: Sequence[int]) -> str:
 
 def _clock(second: int) -> str:
     return f"{second // HOUR_S}:{second // 60 % 60:02}"
-
-
-def _rules(comparison: Comparison, runs: Sequence[Run]) -> Iterable[tuple[str, str]]:
-    scenario, seeds = comparison.scenario, comparison.seeds
-    deciding = ["max pressure", "greedy", *([POLICY] if comparison.policy else [])]
-    hours = (scenario.end_s - scenario.begin_s) / HOUR_S
-    yield "Network", f"{len(scenario.network.junctions)} signals, in {scenario.net.name}"
-    yield (
-        "Traffic",
-        f"{scenario.demand}, second {scenario.begin_s} to {scenario.end_s} ({hours:g} h), mean of"
-        f" {sum(run.demanded for run in runs) / len(runs):.0f} vehicles",
-    )
-    yield "Seeds", f"{seeds[0]} to {seeds[-1]}"
-    yield (
-        "Decisions",
-        f"every {scenario.decision_s} s, for {listed(deciding)}, with {scenario.times}",
-    )
-    if scenario.detectors:
-        yield "Detectors", f"queues of {listed(deciding)} are estimated by them"
-    yield "Other controllers", "with the yellow and red times of the net's programs"
-    if comparison.safety:
-        yield (
-            "Safety layer",
-            f"sets the changes of {listed(['actuated', 'delay-based', *deciding])}; fixed time and"
-            " Webster have those of the net's programs",
-        )
-    yield "Fixed time", _programs(scenario)
-    if comparison.policy is not None:
-        seen = "that stand" if scenario.counts == "standing" else "on them, standing or not"
-        yield "The policy observes", f"its phase, and of each lane the share of vehicles {seen}"
-    yield "Jams", "no vehicle is taken out of one (SUMO's teleporting is off)"
-    yield "Emissions", "SUMO's HBEFA values, by the emission class of each vehicle type"
-    if (configured := scenario.configured) is not None:
-        replaced = ", ".join(configured.replaced)
-        yield "Configuration", f"{configured.path.name}, without its options {replaced}"
-    yield "Simulator", f"SUMO {SUMO}"
-    yield "Digest of files and rules", comparison.same["city"]
-
-
-def _programs(scenario: Scenario) -> str:
-    """Return in words what runs under *fixed time*, be it a program of another type."""
-    programs = scenario.sumo_net.programs
-    signals = (programs[each.id] for each in scenario.network.junctions)
-    kinds = Counter(known[-1].kind for known in signals)
-    counted = listed([f"{n} of type {kind}" for kind, n in sorted(kinds.items())])
-    which = "the last program of each signal in the net and additional files"
-    if scenario.program is not None:
-        which = f"program {scenario.program}, or the last one of a signal without it"
-    return f"{which}: {counted}"
