@@ -20,7 +20,7 @@ from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import limits_of, make_guard
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.gateway.telemetry import GatewayMetrics, GatewayReporter
 from deployments.gateway.users import Users
 from deployments.http.probes import store_check
@@ -74,7 +74,6 @@ class Gateway(ReplicaBase):
         )
         self.stop_at_end(*await access.start())
         logins = Logins(store, Users(store, users), access.tokens)
-        counts = GatewayCounts()
         fallback = Fallback(plan, options.plan_time_zone)
         guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
@@ -88,14 +87,12 @@ class Gateway(ReplicaBase):
             calls,
             options.deadline_s,
             shares_calls=inference_url is None,
-            on_answer=counts.latencies_s.observe,
             on_breaker=partial(_log_change, fallback),
         )
         self._service = GatewayService(
             logins,
             access,
             inference,
-            counts,
             fallback,
             guard,
             network,

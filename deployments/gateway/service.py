@@ -103,13 +103,12 @@ class GatewayService:
         logins: Logins,
         access: AccessControl,
         inference: InferenceClient,
-        counts: GatewayCounts,
         fallback: Fallback | None = None,
         guard: SafetyGuard | None = None,
         network: Network = SHIPPED,
     ) -> None:
         self.access = access
-        self.counts = counts
+        self.counts = GatewayCounts()
         self.watched_fallbacks: WatchedEvents[Decision] = WatchedEvents(MAX_FALLBACKS)
         self._logins = logins
         self._inference = inference
@@ -194,8 +193,10 @@ class GatewayService:
         A plan is preferred to a decision that was made without any detector.
         """
         failed: Mapping[str, Fault] = {}
+        started = time.perf_counter()
         try:
             action, failed = await self._inference.act(step)
+            self.counts.latencies_s.observe(time.perf_counter() - started)
             n_lanes = self.network.junctions[query.junction_id].n_lanes
             if len(failed) == n_lanes and self._fallback.has_plan:
                 raise InferenceUnavailableError("detectors_failed", "all detectors have failed")

@@ -39,7 +39,7 @@ from deployments.gateway.inference_calls.address import base_finder
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import LoginLimits, Logins
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.gateway.users import Users
 from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
@@ -202,13 +202,12 @@ async def _inference(folder: Path) -> AsyncIterator[FastAPI]:
 @asynccontextmanager
 async def _gateway(store: Store, tokens: Tokens, asked: int) -> AsyncIterator[FastAPI]:
     users = Users(store, {USER: PASSWORD_HASH})
-    counts = GatewayCounts()
     url = f"http://127.0.0.1:{asked}/predict_action"
     calls = HttpCalls(base_finder(url, ""), DEADLINE_S)
-    client = InferenceClient(calls, DEADLINE_S, on_answer=counts.latencies_s.observe)
+    client = InferenceClient(calls, DEADLINE_S)
     logins = Logins(store, users, tokens, LoginLimits(per_address=10))
     access = access_by(tokens, AuditBuffer(AuditLog(store)))
-    service = GatewayService(logins, access, client, counts, Fallback())
+    service = GatewayService(logins, access, client, Fallback())
     yield gateway.create_app(service)
     await client.close()
 

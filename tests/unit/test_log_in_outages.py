@@ -22,7 +22,7 @@ from deployments.gateway.api import create_app as create_gateway
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.gateway.users import Users
 from deployments.inference.api import create_app as create_inference
 from deployments.log import MOST, RateLimitFilter
@@ -57,11 +57,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
     """Make one whose inference and whose store are away."""
     (tmp_path / "file").write_text("no folder")
     store, tokens = open_store(f"sqlite:///{tmp_path}/file/x.db"), make_tokens()
-    counts = GatewayCounts()
     inference = FakeInference(error=InferenceUnavailableError("unreachable"))
-    client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
+    client = InferenceClient(inference, DEADLINE_S)
     logins = Logins(store, Users(store, {}), tokens)
-    service = GatewayService(logins, access_by(tokens), client, counts)
+    service = GatewayService(logins, access_by(tokens), client)
     yield create_gateway(service)
     await service.close()
 

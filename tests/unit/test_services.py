@@ -28,7 +28,7 @@ from deployments.gateway.api import create_app as gateway_app
 from deployments.gateway.errors import InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.http.docs import page_headers
 from deployments.http.errors import UnauthorizedError
 from deployments.inference.api import create_app as inference_app
@@ -73,7 +73,7 @@ def gateway(error: Exception | None = None) -> Callable[[Path], FastAPI]:
         tokens = make_tokens()
         client = InferenceClient(FakeInference(error=error), DEADLINE_S)
         logins = cast(Logins, LoginsOfAnn(tokens))
-        return gateway_app(GatewayService(logins, access_by(tokens), client, GatewayCounts()))
+        return gateway_app(GatewayService(logins, access_by(tokens), client))
 
     return make
 

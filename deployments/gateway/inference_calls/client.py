@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
@@ -24,7 +23,6 @@ class InferenceClient:
     Args:
         deadline_s: for a step, its second call included.
         shares_calls: whether steps that arrive together share a call.
-        on_answer: called with the seconds that each successful step took.
         on_breaker: called when the breaker opens or closes.
     """
 
@@ -34,7 +32,6 @@ class InferenceClient:
         deadline_s: float,
         *,
         shares_calls: bool = False,
-        on_answer: Callable[[float], None] = lambda seconds: None,
         on_breaker: Callable[[State], None] = lambda state: None,
     ) -> None:
         self.breaker = CircuitBreaker(BREAKER_FAILURES, BREAKER_PAUSE_S, on_breaker)
@@ -42,7 +39,6 @@ class InferenceClient:
         self._deadline_s = deadline_s
         self._batcher = CallBatcher(calls.step)
         self._step = self._batcher.act if shares_calls else self._step_alone
-        self._on_answer = on_answer
 
     async def act(self, step: Step) -> Decided:
         """Return the decision.
@@ -53,18 +49,15 @@ class InferenceClient:
             InferenceUnavailableError: no usable answer, or the breaker is open.
             BadRequestError: the inference service refuses the request as such.
         """
-        started = time.perf_counter()
         now = asyncio.get_running_loop().time
         gives_up_at = now() + self._deadline_s
         with self.breaker.guard():
             try:
-                decided = await self._step(step)
+                return await self._step(step)
             except InferenceUnavailableError as error:
                 if error.cause not in _RETRIED or now() + RETRY_PAUSE_S >= gives_up_at:
                     raise
-                decided = await self._retry(step, gives_up_at)
-        self._on_answer(time.perf_counter() - started)
-        return decided
+                return await self._retry(step, gives_up_at)
 
     async def _retry(self, step: Step, gives_up_at: float) -> Decided:
         try:

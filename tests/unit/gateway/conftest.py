@@ -19,7 +19,7 @@ from deployments.gateway.inference_calls.batcher import Decided, Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import LoginLimits, Logins
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.gateway.users import Users, hash_password
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
@@ -106,10 +106,9 @@ def network():
 @pytest_asyncio.fixture
 async def service(store, tokens, inference, fallback, guard, network):
     logins = Logins(store, Users(store, {"ann": PASSWORD_HASH}), tokens, LIMITS)
-    counts = GatewayCounts()
-    client = InferenceClient(inference, DEADLINE_S, on_answer=counts.latencies_s.observe)
+    client = InferenceClient(inference, DEADLINE_S)
     access = access_by(tokens, AuditBuffer(AuditLog(store)))
-    made = GatewayService(logins, access, client, counts, fallback, guard, network)
+    made = GatewayService(logins, access, client, fallback, guard, network)
     yield made
     await made.close()
 

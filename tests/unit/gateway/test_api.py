@@ -15,7 +15,7 @@ from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins, PasswordVerifier
 from deployments.gateway.schemas import FALLBACK_STATUS
-from deployments.gateway.service import GatewayCounts, GatewayService
+from deployments.gateway.service import GatewayService
 from deployments.gateway.users import Users
 from deployments.http import shedding
 from deployments.http.messages import is_name
@@ -117,7 +117,6 @@ class TestLogin:
             logins,
             access_by(tokens),
             InferenceClient(inference, DEADLINE_S),
-            GatewayCounts(),
         )
         async with client_of(create_app(service)) as client:
             body = {"username": "ann", "password": PASSWORD}
