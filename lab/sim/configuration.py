@@ -44,7 +44,7 @@ class Option(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of an option: kept, replaced or refused."""
+    """What becomes of an option: read, kept, replaced or refused."""
 
     word: str
     why: str

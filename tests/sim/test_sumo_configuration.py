@@ -86,10 +86,7 @@ def test_the_page_says_what_is_replaced(config, tmp_path):
     evaluate = "lab", "evaluate", f"--network={network}", f"--sumocfg={config}", "--seeds=1"
     assert cli.main([*evaluate, f"--output={output}"]) == 0
     page = (output / "evaluation.html").read_text()
-    assert (
-        "town.sumocfg, without its options net-file, additional-files, begin, end,"
-        " time-to-teleport, summary-output," in page
-    )
+    assert "town.sumocfg, without its options time-to-teleport, summary-output," in page
 
 
 def test_pedestrians_are_in_the_figures_and_on_the_page(tmp_path):

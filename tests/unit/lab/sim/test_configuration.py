@@ -57,7 +57,7 @@ def test_kept_options_become_arguments_and_their_files_are_inputs(tmp_path, monk
         f"--weight-files={weights[0]},{weights[1]}",
     )
     assert configured.files == weights
-    assert configured.replaced == ("net-file", "route-files", "end", "random")
+    assert configured.replaced == ("random",)
 
 
 @pytest.mark.parametrize(
