@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import sumo
-
 from lab.net.program import seconds_of
 from lab.processes import run_child
 from lab.sim.scenario import Configured, InvalidScenarioError
@@ -123,6 +121,8 @@ def read_options(path: Path) -> dict[Option, str]:
 @cache
 def sumo_options() -> Mapping[str, Option]:
     """Return the options of the installed SUMO, by their names and synonyms."""
+    import sumo  # commands know their options without it
+
     with TemporaryDirectory(prefix="greenwave-") as folder:
         template = Path(folder, "template.xml")
         command = [str(Path(sumo.SUMO_HOME, "bin", "sumo")), f"--save-template={template}"]
