@@ -186,12 +186,7 @@ CONTENDERS = {
     "fastapi": Contender(
         "FastAPI, PyTorch",
         "uvicorn, one process, eager PyTorch, states in a dict, no access log",
-        _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="torch"),
-    ),
-    "numpy": Contender(
-        "FastAPI, our NumPy step",
-        "the same with Greenwave's step in place of PyTorch",
-        _command(*uvicorn("fastapi_servers:policy_app"), PEER_STEP="greenwave"),
+        _command(*uvicorn("fastapi_servers:policy_app")),
     ),
     "litserve": Contender(
         "LitServe",

@@ -1,8 +1,7 @@
 """Peers on bare FastAPI and uvicorn: the policy, both forecasts, and loans.
 
-Each factory is for ``uvicorn --factory``. ``PEER_STEP`` in the environment is ``torch`` for eager
-PyTorch, as one would first write it, or ``greenwave`` for Greenwave's own model, one request at a
-time.
+Each factory is for ``uvicorn --factory``. The forecasts have their networks in eager PyTorch, as one
+would first write them, or with ``PEER_STEP=greenwave`` Greenwave's own models, a request at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pydantic import BaseModel, Field
 from deployments.store import Document, DuplicateDocument, open_store
 from lab.train.forecasts.networks import DensityNetwork, FlowNetwork
 from load_tests.bench.peer_servers import Prediction, PredictionRequest
-from load_tests.bench.peer_servers.policy import numpy_step, torch_step
+from load_tests.bench.peer_servers.policy import torch_step
 from models.artifacts import Card, Tensors, read_artifact
 from models.density.forecast import DensityConfig, DensityForecaster, shapes_of
 from models.flow.forecast import FlowConfig, FlowForecaster
@@ -35,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 def policy_app() -> FastAPI:
-    step = torch_step() if _is_eager() else numpy_step()
+    step = torch_step()
     app = FastAPI()
 
     @app.post("/predict_action")

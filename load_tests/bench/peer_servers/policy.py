@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import numpy as np
 import torch
 
 from lab.train.policy_network import RecurrentPolicy, mask_logits, read_state_dict
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY, PolicyForm
 from models.policy.inputs import InputLayout
-from models.policy.step import PolicyStep
 
 encode = InputLayout(SHIPPED).encode
 
@@ -43,20 +41,5 @@ def torch_step() -> Step:
         probabilities = torch.softmax(mask_logits(logits, masks[junction]), dim=1)
         confidence, action = probabilities.max(dim=1)
         return int(action), float(confidence)
-
-    return step
-
-
-def numpy_step() -> Step:
-    """Load the policy into Greenwave's own step."""
-    policy = PolicyStep(read_state_dict(policy_path(), SHIPPED), SHIPPED)
-    states = {junction: np.zeros((1, HIDDEN_DIM), np.float32) for junction in JUNCTIONS}
-    unavailable = {id: SHIPPED.unavailable[[j.agent_index]] for id, j in JUNCTIONS.items()}
-
-    def step(junction: str, obs: list[float]) -> tuple[int, float]:
-        inputs = encode([JUNCTIONS[junction].agent_index], [obs])
-        result = policy(inputs, states[junction], unavailable[junction])
-        states[junction] = result.hidden
-        return int(result.actions[0]), float(result.confidences[0])
 
     return step
