@@ -1,6 +1,6 @@
 """Peers on bare FastAPI and uvicorn: the policy, both forecasts, and loans.
 
-Each factory is for ``uvicorn --factory``. The forecasts have their networks in eager PyTorch, as one
+Each factory is for ``uvicorn --factory``. Forecasts have their networks in eager PyTorch, as one
 would first write them, or with ``PEER_STEP=greenwave`` Greenwave's own models, a request at a time.
 """
 
