@@ -15,7 +15,7 @@ _NAMED = re.compile(rb"""(?:\w*[Ff]iles?|href|SYSTEM)\s*=?\s*["']([^"'<>]+)["']"
 
 
 def all_inputs(paths: Iterable[Path]) -> list[Path]:
-    """Return files with all that they name, as far as those exist, each once.
+    """Return files with all that they name, as far as those exist, each once, in a fixed order.
 
     Whatever an element names counts, so a file that is there and that SUMO would write counts, too.
     """
@@ -26,7 +26,7 @@ def all_inputs(paths: Iterable[Path]) -> list[Path]:
         if path not in found and path.is_file():
             found[path] = None
             ahead += [path.parent / name for name in _names(path)]
-    return sorted(found)
+    return list(found)
 
 
 def _names(path: Path) -> Iterable[str]:
