@@ -16,8 +16,7 @@ from lab.evaluate.city_map import draw_map
 from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import Figures
 from lab.evaluate.runs import SUMO, Run
-from lab.evaluate.summary import listed
-from lab.evaluate.terms import MOST_APPROACHES, Terms
+from lab.evaluate.terms import MOST_APPROACHES, Terms, listed
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.details import slot_of
 from lab.sim.scenario import Scenario
@@ -49,7 +48,7 @@ def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["listed"] = listed
+    environment.filters |= {"listed": listed, "in_one_line": _in_one_line}
     return environment.get_template("page.html").render(
         name=scenario.network.name,
         terms=terms,
@@ -99,6 +98,10 @@ def _demand_chart(scenario: Scenario, departures: Sequence[int]) -> str:
     slot_s = slot_of(scenario.begin_s, scenario.end_s)
     labels = [_clock(scenario.begin_s + number * slot_s) for number in range(len(departures))]
     return columns("Demand", [each * HOUR_S / slot_s for each in departures], labels)
+
+
+def _in_one_line(text: str) -> Markup:
+    return Markup(" ").join(Markup(text).split())
 
 
 def _clock(second: int) -> str:

@@ -25,9 +25,20 @@ from lab.evaluate.figures import (
     stops_of,
 )
 from lab.evaluate.runs import Run
-from lab.evaluate.summary import DELAY, listed, summary_of, warnings_of
+from lab.evaluate.statistics import Estimate
+from lab.sim.details import Approach
 
 MOST_APPROACHES = 40
+OWN = "fixed time"  # the programs that SUMO runs
+DELAY = MEASURES["delay"]
+JAMMED = 0.9  # of the vehicles that arrive under the controller under which most arrive
+SUMMED: dict[str, Measure] = {
+    "delay": DELAY,
+    "CO₂": EMISSIONS["CO₂, kg"],
+    "most waiting": WAITING["95th percentile"],
+    "longest wait": WAITING["longest"],
+    "stops": stops_of,
+}
 
 
 class Cell(NamedTuple):
@@ -64,16 +75,36 @@ class Terms:
     places: dict[str, str]
 
     @cached_property
-    def summary(self) -> list[str]:
-        return list(summary_of(self.figures, self.places))
-
-    @cached_property
-    def warnings(self) -> list[str]:
-        return list(warnings_of(self.figures))
+    def equals(self) -> list[str]:
+        """The controller with the least delay, and those whose difference from it is not clear."""
+        return self.figures.equals(DELAY)
 
     @property
     def best(self) -> str:
-        return self.figures.ranking(DELAY)[0]
+        return self.equals[0]
+
+    def of_best(self, name: str) -> Estimate:
+        """Return the mean of one of SUMMED under the best controller."""
+        return self.figures.mean(self.best, SUMMED[name])
+
+    def saved(self, name: str) -> float:
+        """Return the share of one of SUMMED that the best controller saves of that of OWN."""
+        own = self.figures.mean(OWN, SUMMED[name]).mean if OWN in self.figures.controllers else 0.0
+        return 1 - self.of_best(name).mean / own if own else 0.0
+
+    @property
+    def worst(self) -> tuple[str, Approach] | None:
+        """The worst approach under the best controller, with its place in words."""
+        first = next(iter(self.figures.approaches(self.best).items()), None)
+        return None if first is None else (self.places[first[0]], first[1])
+
+    @property
+    def jams(self) -> dict[str, float]:
+        """By controller under which the city jams, the vehicles that arrive."""
+        names = self.figures.controllers
+        arrived = {each: self.figures.mean(each, lambda run: run.arrived).mean for each in names}
+        most = max(arrived.values())
+        return {name: number for name, number in arrived.items() if number < JAMMED * most}
 
     @property
     def chart(self) -> Markup:
@@ -218,3 +249,7 @@ class Terms:
             for each in self.figures.controllers
         ]
         return Table(["controller", *measures], rows)
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -64,7 +64,7 @@ def test_the_best_is_named_with_what_the_seeds_do_not_tell_from_it(page):
     assert "Policy has the least delay: each vehicle loses 21.0 s on average." in text
     assert "the true mean is within the interval, here 18.5 to 23.5 s." in text
     assert "The difference from greedy is not clear." in text
-    assert "Compared with the net&#39;s own programs, it reduces delay by 49%." in text
+    assert "Compared with the net's own programs, it reduces delay by 49%." in text
     assert "<td>fixed time</td><td>20.2 ± 3.1</td><td>3 of 3</td><td>clear</td>" in text
     assert "<td>2 of 3</td><td>not clear</td>" in text
 
