@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+from lab.evaluate.checks import check_signals
 from lab.evaluate.comparison import Comparison
 from lab.net.importing import import_network
 from lab.sim.controllers import CONTROLS, run
@@ -173,7 +174,9 @@ def test_what_sumo_refuses_to_read_is_a_sentence_with_its_reason(town, tmp_path)
 
 
 def test_a_configuration_is_imported_with_the_programs_of_its_files(town, tmp_path, capsys):
-    scenario(town, tmp_path, elements='<tlLogic id="A0" programID="off"/>')
+    dark = scenario(town, tmp_path, elements='<tlLogic id="A0" programID="off"/>')
+    with pytest.raises(InvalidScenarioError, match="switch signal A0 off"):
+        check_signals(dark)
     output = tmp_path / "town.json"
     assert cli.main(["network", "import", f"{tmp_path}/town.sumocfg", f"--output={output}"]) == 0
     assert "A0 has the programs 0, off; off is taken." in capsys.readouterr().err
