@@ -20,13 +20,11 @@ MEASURES: dict[str, Measure] = {
     "trip time": lambda run: run.trip_s,
 }
 
-
 WAITING: dict[str, Measure] = {
     "mean": lambda run: run.waiting_s,
     "95th percentile": lambda run: run.waiting_95_s,
     "longest": lambda run: run.longest_waiting_s,
 }
-
 
 EMISSIONS: dict[str, Measure] = {
     "CO₂, kg": lambda run: run.co2_kg,
@@ -35,13 +33,11 @@ EMISSIONS: dict[str, Measure] = {
     "fuel, kg": lambda run: run.fuel_kg,
 }
 
-
 WALKS: dict[str, Measure] = {
     "delay": lambda run: run.walk_delay_s,
     "95th percentile": lambda run: run.walk_delay_95_s,
     "longest": lambda run: run.walk_delay_longest_s,
 }
-
 
 INCIDENTS: dict[str, Measure] = {
     "collisions": lambda run: run.collisions,

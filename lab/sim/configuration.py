@@ -41,13 +41,6 @@ class Option(NamedTuple):
         return value == self.default
 
 
-class Verdict(NamedTuple):
-    """What becomes of an option: read, kept, replaced or refused."""
-
-    word: str
-    why: str
-
-
 class SumoFiles(NamedTuple):
     """What a ``.sumocfg`` names; paths are those of the machine."""
 
@@ -136,15 +129,15 @@ def sumo_options() -> Mapping[str, Option]:
     return options
 
 
-def judge(option: Option) -> Verdict | None:
-    """Return what becomes of an option; None where no rule names it."""
+def judge(option: Option) -> tuple[str, str]:
+    """Return what becomes of an option: read, kept, replaced, refused or unknown; and why."""
     for rule in _rules():
         patterns = rule.get("options", ())
         if option.section in rule.get("sections", ()) or any(
             fnmatchcase(option.name, pattern) for pattern in patterns
         ):
-            return Verdict(rule["verdict"], rule["why"])
-    return None
+            return rule["verdict"], rule["why"]
+    return "unknown", "this release does not know it"
 
 
 @cache
@@ -158,14 +151,12 @@ def _judged(path: Path, options: Mapping[Option, str]) -> Configured:
     files: list[Path] = []
     replaced: list[str] = []
     for option, value in options.items():
-        verdict = judge(option) or Verdict("refused", "this release does not know it")
-        if verdict.word == "refused" and not option.is_default(value):
-            raise InvalidScenarioError(
-                f"{path}: the option {option.name} is refused, as {verdict.why}."
-            )
-        if verdict.word == "replaced":
+        verdict, why = judge(option)
+        if verdict in ("refused", "unknown") and not option.is_default(value):
+            raise InvalidScenarioError(f"{path}: the option {option.name} is refused, as {why}.")
+        if verdict == "replaced":
             replaced.append(option.name)
-        if verdict.word != "kept":
+        if verdict != "kept":
             continue
         if option.name == "step-length":
             _check_step(path, value)

@@ -149,7 +149,8 @@ def sum_up(
         InvalidScenarioError: SUMO counts more vehicles.
     """
     values, number = trips.values, len(trips.kinds)
-    if statistics is not None and number < (vehicles := _read_vehicles(statistics)):
+    vehicles, incidents = (0, NO_INCIDENTS) if statistics is None else _read_statistics(statistics)
+    if number < vehicles:
         raise InvalidScenarioError(
             f"SUMO reports the trips of {number} of {vehicles} vehicles: some, or their types, have"
             " the parameter has.tripinfo.device. Remove it: the delay counts all vehicles."
@@ -168,7 +169,7 @@ def sum_up(
         demanded=number,
         arrived=int((values["arrival"] >= 0).sum()),
         walks=Walks.of(trips.walks_s),
-        incidents=NO_INCIDENTS if statistics is None else _read_incidents(statistics),
+        incidents=incidents,
         classes={
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
@@ -176,15 +177,12 @@ def sum_up(
     )
 
 
-def _read_vehicles(path: Path) -> int:
-    """Return the vehicles that entered or wait to do so."""
-    vehicles = next(ET.parse(path).getroot().iter("vehicles")).attrib
-    return int(vehicles["inserted"]) + int(vehicles["waiting"])
-
-
-def _read_incidents(path: Path) -> Incidents:
+def _read_statistics(path: Path) -> tuple[int, Incidents]:
+    """Return the vehicles that entered or wait to do so, and the incidents."""
     root = ET.parse(path).getroot()
-    safety, teleports = (next(root.iter(tag)).attrib for tag in ("safety", "teleports"))
-    return Incidents(
-        int(safety["collisions"]), int(teleports["total"]), int(safety["emergencyBraking"])
+    vehicles, safety, teleports = (
+        {name: int(value) for name, value in next(root.iter(tag)).attrib.items()}
+        for tag in ("vehicles", "safety", "teleports")
     )
+    incidents = safety["collisions"], teleports["total"], safety["emergencyBraking"]
+    return vehicles["inserted"] + vehicles["waiting"], Incidents(*incidents)
