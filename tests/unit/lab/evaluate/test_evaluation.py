@@ -27,7 +27,7 @@ from lab.evaluate.report import (
     write_order_report,
     write_policy_report,
 )
-from lab.evaluate.runs import SUMO, Run, read_runs, write_runs
+from lab.evaluate.runs import SUMO, Run, read_runs
 from lab.evaluate.statistics import estimate
 from lab.sim.controllers import GUARDED
 from lab.sim.programs import Programs
@@ -251,24 +251,11 @@ def test_runs_that_the_file_or_the_folder_has_are_not_made_again(
     assert made(folder) == [(1, 50.0), (2, 50.0), (1, 50.0)]
 
 
-def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "runs.csv"
-    file.write_text(
-        "controller,version,level,seed,time_loss_s,waiting_s,travel_s,arrived,demanded,queue\n"
-        'random,,"low, 21:00",1,45.068,25.047,132.993,3708,3841,24.932\n'
-    )
-    (run,) = read_runs(file)
-    assert (run.traffic, run.delay_s, run.trip_s, run.arrived) == (LOW, 45.068, 132.993, 3708)
-    write_runs(file, [run], evaluate.COLUMNS)
-    assert read_runs(file) == [run]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--seeds", "0"], "--seeds 0 is less than 1"),
         (["--workers", "0"], "--workers 0 is less than 1"),
-        (["--cyclic"], "--cyclic is now the study cyclic"),
         ([RESCO], "name the folder of RESCO's maps"),
         (["--only", "actuatde"], "no run is of these; the study has other names"),
     ],
