@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from deployments.log import RateLimitedLogger
 from deployments.stateful.calls import OneStep, Piece, RowOutcomes, Rows, StepResult, pieces_of
-from deployments.stateful.errors import StateError, TooManyStatesError, UnavailableError
+from deployments.stateful.errors import StateError, UnavailableError
 from deployments.stateful.model import Model
 from deployments.stateful.row import Key, RowForm, variant_of
 from deployments.stateful.shards import shard_of
@@ -111,9 +111,8 @@ class Batcher:
         self.durable = durable
         self.model = model
         self.variant = variant_of(namespace)
-        self.variant_bytes = self.variant.to_bytes(4, "little")
         self.step_span = step_span
-        self.log = RateLimitedLogger("Hidden states")
+        self._log = RateLimitedLogger("Hidden states")
         self._loop = asyncio.get_running_loop()
         self._lanes = [_Lane(self, shard) for shard in shards]
         self._at_capacity_until = -math.inf
@@ -160,11 +159,24 @@ class Batcher:
         lanes = self._lanes
         return lanes[0] if len(lanes) == 1 else lanes[shard_of(run, len(lanes))]
 
-    def refuse(self, piece: Piece, rows: Sequence[int], error: TooManyStatesError) -> None:
-        """Fail rows for which there is no room."""
-        piece.fail(rows, error)
-        self.counts.at_capacity += len(rows)
-        self._at_capacity_until = self._loop.time() + min(error.retry_after_s, AT_CAPACITY_S)
+    def respond(self, turn: Turn) -> None:
+        """Answer every row of a turn, but those that are stepped again."""
+        for piece in turn.no_room():
+            why = turn.written.why
+            assert why is not None, "rows are refused for a reason"
+            piece.fail(None, why)
+            self.counts.at_capacity += len(piece.names)
+            self._at_capacity_until = self._loop.time() + min(why.retry_after_s, AT_CAPACITY_S)
+        for piece in turn.respond(passes_on=self.fallback is not None):
+            assert self.fallback is not None, "without one, they have failed"
+            self.counts.passed_on += 1
+            self.fallback.take_over(piece)
+        if self.on_step is not None:
+            for batch in turn.batches():
+                try:
+                    self.on_step(batch)
+                except Exception as error:  # a defect; the steps are made
+                    self._log.warning("on_step", "A batch was not reported: %r", error)
 
     @property
     def at_capacity(self) -> bool:
@@ -209,10 +221,10 @@ class _Lane:
 
     def _run(self) -> None:
         """Make turns until nothing waits, and yield the event loop after a while."""
-        self._scheduled = False
+        self._scheduled, batcher = False, self._batcher
         until = time.perf_counter() + LONGEST_TURN_S
         while self._waiting:
-            turn = Turn(self._batcher, self._take())
+            turn = Turn(self._take(), batcher.form, batcher.variant, batcher.step_span)
             if turn.pieces and not self._make(turn):
                 return  # the table is on another machine; what arrives meanwhile waits
             if self._waiting and time.perf_counter() > until:
@@ -230,7 +242,7 @@ class _Lane:
 
     def _make(self, turn: Turn) -> bool:
         """Make a turn; return False if it goes on in a task."""
-        table, work, answer = self._shard.table, turn.run(), None
+        table, work, answer = self._shard.table, turn.run(self._batcher.model()), None
         try:
             while True:
                 method, *arguments = work.send(answer)
@@ -290,7 +302,7 @@ class _Lane:
         if self._batcher.durable:
             self._spawn(self._respond_when_copied(turn, table))
         else:
-            turn.respond()
+            self._batcher.respond(turn)
 
     async def _respond_when_copied(self, turn: Turn, table: Any) -> None:
         try:
@@ -298,7 +310,7 @@ class _Lane:
         except Exception as error:
             turn.fail(error)
         else:
-            turn.respond()
+            self._batcher.respond(turn)
 
     def _spawn(self, work: Any) -> None:
         # In the context of no request: one whose client disconnects would cancel those of others.

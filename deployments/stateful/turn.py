@@ -8,20 +8,17 @@ a task, and one on another machine is awaited.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Generator, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from deployments.stateful.calls import OneStep, Piece, RowPiece
 from deployments.stateful.errors import KeyReusedError, NotBegunError, StateError
 from deployments.stateful.model import Model, Output
 from deployments.stateful.page import boot_clock
-from deployments.stateful.row import ABSENT, Array, Key, Keyed, aside, key_of
+from deployments.stateful.row import ABSENT, Array, Key, Keyed, RowForm, aside, key_of
 from deployments.stateful.table import Read, Written
 from deployments.trace_context import traces_of
 from deployments.tracing import process as tracing
-
-if TYPE_CHECKING:
-    from deployments.stateful.batcher import Batcher
 
 _VARIANT = slice(16, 20)  # of a version
 
@@ -45,6 +42,17 @@ class SteppedBatch(NamedTuple):
     outputs: Sequence[Output | StateError]
     seconds: float
 
+    def some(self, rows: Sequence[int]) -> SteppedBatch:
+        """Return some of the steps."""
+        return SteppedBatch(
+            [self.keys[row] for row in rows],
+            [self.steps[row] for row in rows],
+            self.before[rows],
+            self.after[rows],
+            [self.outputs[row] for row in rows],
+            self.seconds,
+        )
+
 
 Work = Generator[tuple[Any, ...], Any, None]
 
@@ -57,10 +65,11 @@ class _Round:
         places: of the rows in the turn.
         outputs, steps: by row, once they are known; a row that has failed has an error.
         plain: whether every row has made its step.
-        batch, stepped: what was stepped, for an observer, and the places of these rows.
+        todo, stepped: rows that needed a step, and their places in the turn.
+        batch: what was stepped, without its keys.
     """
 
-    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "stepped", "steps")
+    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "stepped", "steps", "todo")
 
     def __init__(self, pieces: Sequence[Piece], places: Sequence[int]) -> None:
         self.pieces, self.places = pieces, places
@@ -68,6 +77,7 @@ class _Round:
         self.outputs: Sequence[Any] = ()
         self.steps: Sequence[int] = ()
         self.batch: SteppedBatch | None = None
+        self.todo: Sequence[int] = ()
         self.stepped: Sequence[int] = ()
 
     def parts(self) -> Iterator[tuple[Piece, int, int]]:
@@ -134,21 +144,28 @@ def _rounds_of(pieces: Sequence[Piece]) -> tuple[list[bytes], list[_Round]]:
 class Turn:
     """One turn: the rows of some pieces, of which each is read and written once.
 
+    Args:
+        form: of the rows.
+        variant: of the model.
+        step_span: name of the span that covers the steps in traces.
+
     Attributes:
         number: of the transaction that has all that the responses tell.
+        written: what became of the rows, once they are written.
     """
 
-    def __init__(self, batcher: Batcher, pieces: Sequence[Piece]) -> None:
+    def __init__(
+        self, pieces: Sequence[Piece], form: RowForm, variant: int, step_span: str
+    ) -> None:
         self.pieces = pieces
         self.number = 0
-        self._batcher = batcher
+        self.written = Written(0)
+        self._form, self._variant, self._step_span = form, variant, step_span
         self._names, self._rounds = _rounds_of(pieces)
         self._changed: set[int] = set()
-        self._written = Written(0)
 
-    def run(self) -> Work:
+    def run(self, model: Model | None) -> Work:
         """Yield calls of the table's methods, each with its arguments; take what they return."""
-        model = self._batcher.model()
         if model is None:
             raise RuntimeError("A step was requested while no model is loaded")
         read, left = yield from self._read_and_step(model)
@@ -162,27 +179,27 @@ class Turn:
         if self._changed:
             is_whole = len(self._changed) == len(self._names)
             which = None if is_whole else sorted(self._changed)
-            self._written = yield "write", self._names, read, which, left
-            self.number = self._written.number or read.number
+            self.written = yield "write", self._names, read, which, left
+            self.number = self.written.number or read.number
 
     def _read_and_step(
         self, model: Model
     ) -> Generator[tuple[Any, ...], Any, tuple[Read, dict[int, tuple[bytes, bytes]]]]:
         """Return the rows after their steps, and those that other variants of the model leave."""
-        batcher, names, expected = self._batcher, self._names, self._batcher.variant_bytes
+        names, expected = self._names, self._variant.to_bytes(4, "little")
         read: Read = yield "read", names
         rows, left = read.rows, dict[int, tuple[bytes, bytes]]()
         other = [at for at, version in enumerate(rows.versions) if version[_VARIANT] != expected]
         if ABSENT in rows.versions:
             for at, version in enumerate(rows.versions):
                 if version == ABSENT:
-                    rows.begin(at, batcher.variant, 0, model.initial_state(key_of(names[at])))
+                    rows.begin(at, self._variant, 0, model.initial_state(key_of(names[at])))
             other = [at for at in other if rows.versions[at] != ABSENT]
         if other:
             left = yield from self._switch(rows, other, model)
         if tracing.is_on():
             traces = traces_of(piece.trace for piece in self.pieces)
-            with tracing.covering(batcher.step_span, traces, attributes={"rows": len(names)}):
+            with tracing.covering(self._step_span, traces, attributes={"rows": len(names)}):
                 self._step_rounds(rows, model)
         else:
             self._step_rounds(rows, model)
@@ -192,7 +209,7 @@ class Turn:
         self, rows: Any, changed: list[int], model: Model
     ) -> Generator[tuple[Any, ...], Any, dict[int, tuple[bytes, bytes]]]:
         """Keep states of another variant aside, and go on with those of this one."""
-        form, variant, left = self._batcher.form, self._batcher.variant, {}
+        form, variant, left = self._form, self._variant, {}
         wanted = {at: aside(self._names[at], variant) for at in changed}
         kept: dict[bytes, bytes] = yield "get", list(wanted.values())
         for at, name in wanted.items():
@@ -227,12 +244,9 @@ class Turn:
             before = rows.states(at)
             outputs, after = model.step(round.inputs(todo), before)
             steps = self._keep(round, rows, at, keyed, outputs, after, model)
-            if self._batcher.on_step is not None:
-                seconds = time.perf_counter() - started
-                every: Sequence[Key] = [key for piece in round.pieces for key in piece.keys]
-                keys = [every[row] for row in todo] if known else every
-                round.batch = SteppedBatch(keys, steps, before, after, outputs, seconds)
-                round.stepped = at
+            seconds = time.perf_counter() - started
+            round.todo, round.stepped = todo, at
+            round.batch = SteppedBatch((), steps, before, after, outputs, seconds)
         if known:
             made = zip(todo, zip(outputs, steps, strict=True), strict=True)
             results = {**known, **dict(made)}
@@ -285,73 +299,75 @@ class Turn:
 
     def again(self) -> list[Piece]:
         """Return what has to be stepped again, because another process changed its states."""
-        return [piece.take(rows) for piece, rows in self._divided(raced=True)]
+        raced = self.written.raced
+        parts = self._divided(raced, among=True) if raced else ()
+        return [piece.take(rows) for piece, rows in parts]
 
     def fail(self, error: Exception) -> None:
         """Fail every row, but those that are stepped again."""
-        for piece, rows in self._divided(raced=False):
+        for piece, rows in self._divided(self.written.raced, among=False):
             piece.fail(rows, error)
 
-    def _divided(self, raced: bool) -> Iterator[tuple[Piece, list[int]]]:
-        """Yield pieces with those of their rows that have lost a race, or with the others."""
-        lost = self._written.raced
-        for round in self._rounds if lost or not raced else ():
+    def _divided(self, some: Collection[int], among: bool) -> Iterator[tuple[Piece, list[int]]]:
+        """Yield pieces with those of their rows that are among some places, or are not."""
+        for round in self._rounds:
             for piece, first, after in round.parts():
                 places = round.places[first:after]
-                rows = [row for row, place in enumerate(places) if (place in lost) == raced]
+                rows = [row for row, place in enumerate(places) if (place in some) == among]
                 if rows:
                     yield piece, rows
 
-    def respond(self) -> None:
-        """Answer every row, but those that are stepped again."""
-        is_whole = not self._written.raced and not self._written.refused
+    def respond(self, passes_on: bool) -> list[Piece]:
+        """Answer every row, but those that are stepped again or have no room.
+
+        Args:
+            passes_on: whether to leave those that the model refused.
+
+        Returns:
+            Those that were left.
+        """
+        left, is_whole = list[Piece](), not (self.written.raced or self.written.refused)
         for round in self._rounds:
             if not (round.plain and is_whole):
-                self._respond_singly(round)
+                left += self._respond_singly(round, passes_on)
             elif len(round.pieces) == 1:
                 round.pieces[0].set(None, round.outputs, round.steps)
             else:
                 for piece, first, after in round.parts():
                     piece.set(None, round.outputs[first:after], round.steps[first:after])
+        return left
+
+    def no_room(self) -> Iterator[Piece]:
+        """Yield the rows that have no room, for the reason of :attr:`written`."""
+        if self.written.refused:
+            for piece, rows in self._divided(self.written.refused, among=True):
+                yield piece.take(rows)
+
+    def batches(self) -> Iterator[SteppedBatch]:
+        """Yield the steps that were written."""
+        lost = {*self.written.raced, *self.written.refused}
         for round in self._rounds:
-            if round.batch is not None:
-                self._report(round.batch if is_whole else self._written_of(round, round.batch))
+            if round.batch is None:
+                continue
+            every: Sequence[Key] = [key for piece in round.pieces for key in piece.keys]
+            is_all = len(round.todo) == len(every)
+            batch = round.batch._replace(keys=every if is_all else [every[r] for r in round.todo])
+            if lost:
+                rows = [row for row, place in enumerate(round.stepped) if place not in lost]
+                batch = batch.some(rows)
+            if batch.keys:
+                yield batch
 
-    def _written_of(self, round: _Round, batch: SteppedBatch) -> SteppedBatch:
-        """Return the rows of a batch that were written."""
-        lost = {*self._written.raced, *self._written.refused}
-        rows = [row for row, place in enumerate(round.stepped) if place not in lost]
-        return SteppedBatch(
-            [batch.keys[row] for row in rows],
-            [batch.steps[row] for row in rows],
-            batch.before[rows],
-            batch.after[rows],
-            [batch.outputs[row] for row in rows],
-            batch.seconds,
-        )
-
-    def _report(self, batch: SteppedBatch) -> None:
-        on_step = self._batcher.on_step
-        if on_step is not None and batch.keys:
-            try:
-                on_step(batch)
-            except Exception as error:  # a defect; the steps are made
-                self._batcher.log.warning("on_step", "A batch was not reported: %r", error)
-
-    def _respond_singly(self, round: _Round) -> None:
-        batcher, (_, raced, refused, why) = self._batcher, self._written
+    def _respond_singly(self, round: _Round, passes_on: bool) -> Iterator[Piece]:
+        _, raced, refused, _ = self.written
         for piece, first, after in round.parts():
             for row in range(first, after):
                 answer, place = round.outputs[row], round.places[row]
-                if place in raced:
+                if place in raced or place in refused:
                     continue
-                if place in refused:
-                    assert why is not None, "rows are refused for a reason"
-                    batcher.refuse(piece, [row - first], why)
-                elif not isinstance(answer, Exception):
+                if not isinstance(answer, Exception):
                     piece.set([row - first], [answer], [round.steps[row]])
-                elif batcher.fallback is None or isinstance(answer, KeyReusedError | NotBegunError):
+                elif not passes_on or isinstance(answer, KeyReusedError | NotBegunError):
                     piece.fail([row - first], answer)
                 else:
-                    batcher.counts.passed_on += 1
-                    batcher.fallback.take_over(piece.take([row - first]))
+                    yield piece.take([row - first])

@@ -69,7 +69,7 @@ MUTANTS = [Mutant(*each) for each in (
     ("a receipt's step is before the state's", "row", "step += (low - step + _HALF) % (2 * _HALF) - _HALF", "step -= (step - low) & 0xFFFFFFFF"),
     ("another observation is answered", "turn", "if receipt.print != keyed.prints[row]:", "if False:"),
     # Turns
-    ("rows that lost a race are answered", "turn", "if place in raced:\n                    continue", "if False:\n                    continue"),
+    ("rows that lost a race are answered", "turn", "if place in raced or place in refused:", "if place in refused:"),
     ("rows that lost a race change places", "batcher", "extendleft(reversed(again))", "extendleft(again)"),
     ("a cancelled request is stepped", "batcher", "if not piece.done():", "if True:"),
     ("a sequence need not be begun", "turn", "if row not in known and not steps[row]:", "if False:"),

@@ -21,8 +21,8 @@ from serve_app.processes.haproxy import front_environment
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 from serve_app.rollout.node_environment import variables
-from tests.nodes.network import Network
 from tests.nodes.node import DASHBOARD_PORT, START_S, Node
+from tests.support.network import Network
 
 CONFIG = ROOT / "configs" / "cluster.yaml"
 DEPLOY_S = 200.0

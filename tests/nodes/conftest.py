@@ -14,7 +14,7 @@ from tests.cluster.conftest import policy_file as policy_file
 from tests.cluster.conftest import run_id as run_id
 from tests.cluster.conftest import system as system
 from tests.nodes.cluster import Cluster, cluster_config, open_cluster
-from tests.nodes.network import why_not
+from tests.support.network import why_not
 
 SPREAD_S = 60.0
 

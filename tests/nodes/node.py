@@ -17,7 +17,7 @@ import psutil
 
 from load_tests.harness.processes import titled
 from serve_app.ray_dashboard import RayDashboard
-from tests.nodes.network import Network
+from tests.support.network import Network
 
 GCS_PORT = 6379
 DASHBOARD_PORT = 8265

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.nodes.network import Network, remove_leftovers, run, why_not
+from tests.support.network import Network, remove_leftovers, run, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=str(why_not()))
 

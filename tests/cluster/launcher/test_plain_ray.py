@@ -25,7 +25,7 @@ from load_tests.harness.shipped import ROOT, shipped_config
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from serve_app.processes.ports import Ports
-from tests.nodes.network import why_not
+from tests.support.network import why_not
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(600)

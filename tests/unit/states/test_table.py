@@ -239,6 +239,13 @@ class TestRows:
         assert [row.name for row in table.list()] == [name_of("ru", "a"), name_of("run-2", "a")]
         assert table.counts()[0] == 2
 
+    @pytest.mark.parametrize("n_rows", [1, FEW, FEW + 1])
+    def test_a_step_of_many_rows_prolongs_each_as_that_of_one(self, table: Table, n_rows: int):
+        names = names_of(*range(n_rows))
+        for now in (10, 20):
+            table.write(names, stepped(table.read(names), now))
+        assert [row.used for row in table.list()] == [20] * n_rows
+
     def test_rows_of_the_store_are_loaded(self, table: Table):
         rows = dict.fromkeys(names_of(1, 2, 3), FORM.empty)
         table.load(rows)

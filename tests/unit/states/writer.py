@@ -64,6 +64,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(self._file, b"\n")  # ends what a predecessor was killed in
 
     def note(self, *lines: Asked | Answered) -> None:
         os.write(self._file, "".join(json.dumps(line) + "\n" for line in lines).encode())
@@ -71,7 +72,12 @@ class Journal:
     @staticmethod
     def read(path: Path) -> Iterator[Asked | Answered]:
         for line in path.read_text().splitlines() if path.exists() else ():
-            number, what, more = json.loads(line)
+            try:
+                number, what, more = json.loads(line)
+            except (
+                ValueError
+            ):  # it was killed in the middle, before it asked or once it was answered
+                continue
             if isinstance(more, str):
                 yield Asked(number, Key(*what), more)
             else:
