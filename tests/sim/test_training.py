@@ -374,7 +374,6 @@ def test_a_killed_run_goes_on_to_the_same_curve_with_another_number_of_workers(t
     [
         ((), "checkpoint.pt: not a checkpoint"),
         (("--start=nan.th",), "nan.th: fc2.bias has values that are not finite"),
-        (("--folder=x",), "--folder is now --output"),
     ],
 )
 def test_what_a_run_cannot_begin_with_ends_it_with_a_sentence(tmp_path, scenario, options, reason):
