@@ -10,11 +10,10 @@ import queue
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
@@ -73,19 +72,20 @@ def guard(command: Sequence[str], errors: Path) -> NoReturn:
         errors: file for what the command writes, overwritten with each start.
 
     Raises:
-        Stopped: from the signal handler; the command has been stopped.
+        Stopped: at a signal; the command has been stopped.
     """
-    process = None
-    try:
-        while True:
-            with errors.open("wb") as output:
-                process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-            process.wait()
-            time.sleep(RESTART_S)
-    finally:
-        if process is not None:
+    events = _events()
+    while True:
+        with errors.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        threading.Thread(target=_put_end, args=(process, events), daemon=True).start()
+        event = events.get()
+        if isinstance(event, Stopped):
             process.terminate()
             process.wait(STOP_S)
+            raise event
+        with contextlib.suppress(queue.Empty):
+            raise events.get(timeout=RESTART_S)  # a signal, since no command runs
 
 
 def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
@@ -95,27 +95,42 @@ def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
         managed: by the file for the status; the last is stopped first.
 
     Raises:
-        Stopped: from the signal handler; the processes have been stopped.
+        Stopped: at a signal; the processes have been stopped.
         Exception: what a thread has raised, which is a defect.
     """
-    failures: queue.Queue[Exception] = queue.Queue()
+    events = _events()
     stopping = threading.Event()
 
     def keep(process: ManagedProcess, status_file: StatusFile) -> None:
         try:
             supervise(process, status_file, stopping)
         except Exception as error:
-            failures.put(error)
+            events.put(error)
 
-    try:
-        for status_file, process in managed.items():
-            threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
-        raise failures.get()
-    except Stopped:
+    for status_file, process in managed.items():
+        threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
+    event = events.get()
+    if isinstance(event, Stopped):
         stopping.set()
         for process in reversed([*managed.values()]):
             process.stop()
-        raise
+    raise event
+
+
+def _put_end(process: subprocess.Popen[bytes], events: queue.SimpleQueue[Any]) -> None:
+    events.put(process.wait())
+
+
+def _events() -> queue.SimpleQueue[Any]:
+    """Return a queue in which each signal to stop puts a :class:`Stopped`.
+
+    Raised by a signal handler, it could come while a process or a thread is being started, which
+    nobody would know of then.
+    """
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()  # a handler may interrupt its methods
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: events.put(Stopped()))
+    return events
 
 
 def _managed(instance: Instance, port_base: int | None) -> dict[StatusFile, ManagedProcess]:

@@ -19,16 +19,15 @@ from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN, Supervisor
 
 GUARDED = """
-import signal, sys
+import sys
 from pathlib import Path
 from serve_app.processes.supervision import __main__ as program
 
 program.RESTART_S = 0.01
-signal.signal(signal.SIGTERM, program._stop)
 program.guard([sys.executable, "-c", "print('up', flush=True); input()"], Path(sys.argv[1]))
 """
 RUN_TWO = """
-import signal, sys, time
+import sys, time
 from pathlib import Path
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision import __main__ as program
@@ -42,9 +41,8 @@ class Fake:
     def wait(self):
         time.sleep(60)
     def stop(self):
-        print("stopped", self.name)
+        print("stopped", self.name, flush=True)
 
-signal.signal(signal.SIGTERM, program._stop)
 program.run({StatusFile(Path(sys.argv[1], name)): Fake(name) for name in ("ray", "edge")})
 """
 LOGS = """
