@@ -95,7 +95,16 @@ class Run:
 
     @classmethod
     def of(cls, controller: str, seed: int, metrics: Metrics, **more: Any) -> Run:
-        """Return the record of a run's metrics, and of what more is known of it."""
+        """Return the record of a run's metrics, and of what more is known of it.
+
+        Raises:
+            InvalidScenarioError: nobody was on the way, so that there is nothing to compare.
+        """
+        if not metrics.demanded and not metrics.walks.number:
+            raise InvalidScenarioError(
+                "SUMO has simulated no vehicle and no pedestrian. Do the routes have some between"
+                " the begin and the end, and is `scale` above 0?"
+            )
         departed, walks = metrics.departed, metrics.walks
         details = {} if metrics.details is None else vars(metrics.details)
         values = {

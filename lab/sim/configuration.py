@@ -107,6 +107,8 @@ def read_options(path: Path) -> dict[Option, str]:
             continue
         if element.tag not in known:
             raise InvalidNetworkError(f"{path}: SUMO has no option {element.tag}.")
+        if known[element.tag] in found:
+            raise InvalidNetworkError(f"{path}: the option {known[element.tag].name} is set twice.")
         found[known[element.tag]] = _substituted(value)
     return found
 

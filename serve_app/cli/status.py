@@ -99,7 +99,8 @@ def _status(options: argparse.Namespace) -> None:
     for each in processes:
         results.print(_in_words(each, up))
     if not is_guarded:
-        results.print(f"{'supervisor':<14} STOPPED (start it with `{up}`)")
+        part = "guard" if supervised else "supervisor"
+        results.print(f"{part:<14} STOPPED (start it with `{up}`)")
     for sentence in missing:
         results.print(f"{'front':<14} {sentence}")
     for name, url in urls.items():

@@ -7,8 +7,11 @@ and reports what runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -133,10 +136,25 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         _supervise(options, instance)
         _wait_for_ray(instance)
         rollout.finish_start(config)
-    except (CommandError, KeyboardInterrupt):
+    except CommandError:
         instance.stop()
         raise
+    except KeyboardInterrupt:
+        warn("Interrupted: everything is being stopped ...")
+        with _uninterrupted():
+            instance.stop()
+        raise
     return instance
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore a second Ctrl-C, which would leave what is being stopped."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _check_room(config: dict[str, Any]) -> None:

@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
-from lab.evaluate.runs import make_runs, read_run
+from lab.evaluate.runs import Run, make_runs, read_run
+from lab.sim.metrics import Metrics
+from lab.sim.scenario import InvalidScenarioError
 
 
 def run_of(name, version):
@@ -35,3 +37,8 @@ def test_what_a_run_raises_ends_them_all_and_keeps_those_that_ended(tmp_path):
         make_runs(jobs, {}, workers=1)
     assert read_run(tmp_path / "a", {}) == {"name": "a", "version": 1}
     assert read_run(tmp_path / "b", {}) is None
+
+
+def test_a_run_in_which_nobody_was_on_the_way_is_refused():
+    with pytest.raises(InvalidScenarioError, match="no vehicle and no pedestrian"):
+        Run.of("greedy", 1, Metrics(0, 0, 0, {}, 0, 0))

@@ -79,3 +79,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path, option, sentence):
 def test_an_option_that_sumo_does_not_know_is_named(tmp_path):
     with pytest.raises(InvalidNetworkError, match="SUMO has no option foo"):
         read(tmp_path, '<foo value="1"/>')
+
+
+def test_an_option_that_is_set_twice_is_refused_as_sumo_does(tmp_path):
+    with pytest.raises(InvalidNetworkError, match="the option scale is set twice"):
+        read(tmp_path, '<scale value="1"/><scale value="2"/>')

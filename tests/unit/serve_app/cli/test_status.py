@@ -68,14 +68,16 @@ def end(process: Process) -> None:
     process.wait()
 
 
-def test_a_dead_guard_is_reported(start, status, tmp_path):
-    guard, _ = start(GUARD), start(RUN)
-    assert "supervisor" not in status()
+def test_a_dead_guard_is_reported_and_a_dead_supervisor(start, status, tmp_path):
+    guard, supervisor = start(GUARD), start(RUN)
+    assert not {"guard", "supervisor"} & set(status())
     end(guard)
     lines = status()
     up = f"(start it with `DATA_DIR={tmp_path} make up`)"
-    assert lines["supervisor"].split(maxsplit=2)[1:] == ["STOPPED", up]
+    assert lines["guard"].split(maxsplit=2)[1:] == ["STOPPED", up]
     assert "not supervised" not in lines["edge"] + lines["Ray"]
+    end(supervisor)
+    assert status()["supervisor"].split(maxsplit=2)[1:] == ["STOPPED", up]
 
 
 def test_programs_read_it_as_json(start, capsys):
