@@ -98,7 +98,7 @@ class Run:
         """Return the record of a run's metrics, and of what more is known of it.
 
         Raises:
-            InvalidScenarioError: nobody was on the way, so that there is nothing to compare.
+            InvalidScenarioError: there was no vehicle and no pedestrian.
         """
         if not metrics.demanded and not metrics.walks.number:
             raise InvalidScenarioError(

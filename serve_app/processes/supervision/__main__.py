@@ -124,8 +124,8 @@ def _put_end(process: subprocess.Popen[bytes], events: queue.SimpleQueue[Any]) -
 def _events() -> queue.SimpleQueue[Any]:
     """Return a queue in which each signal to stop puts a :class:`Stopped`.
 
-    Raised by a signal handler, it could come while a process or a thread is being started, which
-    nobody would know of then.
+    A handler that raises could interrupt the start of a process or a thread, which would then not
+    be stopped.
     """
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()  # a handler may interrupt its methods
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -39,6 +39,6 @@ def test_what_a_run_raises_ends_them_all_and_keeps_those_that_ended(tmp_path):
     assert read_run(tmp_path / "b", {}) is None
 
 
-def test_a_run_in_which_nobody_was_on_the_way_is_refused():
+def test_a_run_without_vehicles_and_pedestrians_is_refused():
     with pytest.raises(InvalidScenarioError, match="no vehicle and no pedestrian"):
         Run.of("greedy", 1, Metrics(0, 0, 0, {}, 0, 0))

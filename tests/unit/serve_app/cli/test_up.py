@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import up as up_command
 from serve_app.errors import ROOT, CommandError
+from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG
 
 
@@ -123,3 +125,23 @@ def test_up_prints_how_to_add_a_policy(data_dir, capsys, tmp_path, monkeypatch):
     assert "/health is no_model, and predictions are 503." in printed
     assert "set a new `revision` in the user_config of Inference in config.yaml" in printed
     assert f'`DATA_DIR={data_dir} make deploy ARGS="--port-base 31000' in printed
+
+
+def test_a_second_interrupt_does_not_end_the_stop_of_what_was_started(
+    greenwave, config, monkeypatch
+):
+    stopped = []
+
+    def stop(instance):
+        os.kill(os.getpid(), signal.SIGINT)
+        stopped.append(instance)
+
+    monkeypatch.setattr(Instance, "stop", stop)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupted = greenwave(*UP, str(config))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (interrupted.code, len(stopped)) == (130, 1)
+    assert "Interrupted: everything is being stopped ..." in interrupted.err
