@@ -13,8 +13,6 @@ import pytest
 from deployments.http import shedding
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
-from deployments.inference.service import InferenceService
-from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import JUNCTIONS
 from tests.support.waiting import until_async
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
@@ -60,16 +58,9 @@ class TestPredictAction:
                 assert prediction["action"] == action
             assert prediction["action"] in range(JUNCTIONS[junction].n_phases)
 
-    @pytest.mark.parametrize("obs", [[], [0], [1, 0, 1], [0.5] * 19, [-1e10], [3e20], [1e-300]])
+    @pytest.mark.parametrize("obs", [[], [1, 0, 1], [0.5] * 19, [-1e10], [3e20], [1e-300]])
     async def test_up_to_19_finite_numbers_are_accepted(self, client, obs):
         assert (await client.post("/predict_action", json=body_of(obs=obs))).status_code == 200
-
-    async def test_a_shorter_vector_is_padded_with_zeros(self, client):
-        short = await client.post("/predict_action", json=body_of(obs=[0.5], run_id="a"))
-        padded = await client.post(
-            "/predict_action", json=body_of(obs=[0.5] + [0.0] * 18, run_id="b")
-        )
-        assert short.json() == padded.json()
 
     async def test_unknown_fields_and_content_types_do_no_harm(self, client):
         response = await client.post(
@@ -79,7 +70,7 @@ class TestPredictAction:
         )
         assert response.status_code == 200
 
-    @pytest.mark.parametrize("junction", ["nope", "", "300839359 ", "J" * 5000, "\u0000", "ä€😀"])
+    @pytest.mark.parametrize("junction", ["nope", "", "J" * 5000, "ä€😀"])
     async def test_an_unknown_junction_is_404_and_named(self, client, junction):
         response = await client.post("/predict_action", json=body_of(junction))
         assert response.status_code == 404
@@ -87,11 +78,10 @@ class TestPredictAction:
             "detail": f"Unknown junction '{junction[:100]}'. Known: {list(JUNCTIONS)}"
         }
 
-    @pytest.mark.parametrize("n", [20, 21, 5000])
-    async def test_too_many_values_are_400(self, client, n):
-        response = await client.post("/predict_action", json=body_of(obs=[0.5] * n))
+    async def test_too_many_values_are_400(self, client):
+        response = await client.post("/predict_action", json=body_of(obs=[0.5] * 20))
         assert response.status_code == 400
-        assert response.json() == {"detail": f"obs_data has {n} values, expected <= 19"}
+        assert response.json() == {"detail": "obs_data has 20 values, expected <= 19"}
 
     @pytest.mark.parametrize(
         "body",
@@ -101,22 +91,14 @@ class TestPredictAction:
             {"obs_data": [0.5]},
             body_of(None),
             body_of(300839359),
-            body_of([SMALL]),
-            body_of(obs=None),
             body_of(obs="0.5"),
-            body_of(obs=0.5),
-            body_of(obs={"0": 0.5}),
             body_of(obs=["0.5"]),
             body_of(obs=[True]),
-            body_of(obs=[False, 0.5]),
-            body_of(obs=[None]),
-            body_of(obs=[[0.5]]),
+            body_of(obs=[0.5, 1e39]),
+            body_of(obs=[-3.5e38]),
             body_of(run_id=5),
-            [],
             [body_of()],
             None,
-            "text",
-            5,
         ],
         ids=str,
     )
@@ -129,30 +111,6 @@ class TestPredictAction:
             assert "input" not in each
         assert await steps_made(client) == 0
 
-    @pytest.mark.parametrize(
-        "number",
-        [
-            "NaN",
-            "Infinity",
-            "-Infinity",
-            "1e39",
-            "-1e39",
-            "3.5e38",
-            "1e400",
-            "-1e400",
-            "1" + "0" * 50,
-            "-1" + "0" * 400,
-            "9" * 5000,
-        ],
-    )
-    async def test_a_number_that_is_no_finite_float32_is_422_as_valid_json(self, client, number):
-        text = f'{{"junction_id": "{SMALL}", "obs_data": [0.5, {number}]}}'
-        response = await post_text(client, "/predict_action", text)
-        assert response.status_code == 422
-        json.loads(response.content, parse_constant=pytest.fail)
-        assert len(response.content) < 1000
-        assert await steps_made(client) == 0
-
     async def test_numbers_that_overflow_the_network_are_422_and_change_nothing(self, client):
         expected = REFERENCE.replay(SMALL, [[0.5], [0.25]])
         await client.post("/predict_action", json=body_of(obs=[0.5]))
@@ -162,56 +120,13 @@ class TestPredictAction:
         response = await client.post("/predict_action", json=body_of(obs=[0.25]))
         assert response.json()["confidence"] == pytest.approx(expected[1][1], abs=2e-4)
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            b"",
-            b"{",
-            b"not json",
-            b'{"junction_id": "300839359", "obs_data": [0.5,]}',
-            b"\xff\xfe",
-            b'{"junction_id": "\xff", "obs_data": []}',
-            b'{"junction_id": "\\ud800", "obs_data": []}',
-            b"[" * 10_000,
-            b'{"a":' * 10_000,
-        ],
-        ids=lambda text: repr(text[:30]),
-    )
-    async def test_what_is_no_json_is_422(self, client, text):
-        response = await post_text(client, "/predict_action", text)
-        assert response.status_code in (404, 422)  # a lone surrogate is at most an unknown junction
-        assert response.json()["detail"]
-        assert await steps_made(client) == 0
-
-    async def test_64_clients_at_once_get_64_different_steps(self, client):
-        wanted = observations(64)
-        responses = await asyncio.gather(
-            *(client.post("/predict_action", json=body_of(BIG, obs)) for obs in wanted)
-        )
-        steps = [int(response.headers[STEP_HEADER]) for response in responses]
-        assert sorted(steps) == list(range(1, 65))
-        in_order = [obs for _, obs in sorted(zip(steps, wanted, strict=True))]
-        expected = dict(enumerate(REFERENCE.replay(BIG, in_order), start=1))
-        for step, response in zip(steps, responses, strict=True):
-            assert response.json()["confidence"] == pytest.approx(expected[step][1], abs=3e-4)
-
 
 class TestRuns:
-    async def test_header_and_body_name_the_same_runs(self, client):
-        for n in range(1, 5):
-            if n % 2:
-                response = await client.post("/predict_action", json=body_of(run_id="sim-1"))
-            else:
-                response = await client.post(
-                    "/predict_action", json=body_of(), headers={"X-Simulation-Run": "sim-1"}
-                )
-            assert response.headers[STEP_HEADER] == str(n)
-        assert await steps_made(client) == 0
-
-    async def test_without_a_name_it_is_the_run_default(self, client):
+    @pytest.mark.parametrize("run", ["default", "a", "A-Z_0.9:x", "x" * 64])
+    async def test_header_and_body_name_the_same_runs(self, client, run):
+        await client.post("/predict_action", json=body_of(run_id=run))
         await client.post("/predict_action", json=body_of())
-        await client.post("/predict_action", json=body_of(run_id=None))
-        assert await steps_made(client, run="default") == 2
+        assert await steps_made(client, run=run) == (2 if run == "default" else 1)
 
     async def test_both_alike_is_fine_and_both_different_is_400(self, client):
         header = {"X-Simulation-Run": "a"}
@@ -223,12 +138,7 @@ class TestRuns:
         assert await steps_made(client, run="a") == 1
         assert await steps_made(client, run="b") == 0
 
-    @pytest.mark.parametrize("run", ["a", "A-Z_0.9:x", "x" * 64, "...", "-"])
-    async def test_legal_names(self, client, run):
-        assert await steps_made(client, run=run) == 0
-        assert (await client.post("/predict_action", json=body_of(run_id=run))).status_code == 200
-
-    @pytest.mark.parametrize("run", ["", "x" * 65, "a b", "ä", "a/b", "a\n", "run\u0000", "😀"])
+    @pytest.mark.parametrize("run", ["", "x" * 65, "a b", "ä", "a\n"])
     @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions", "/reset_hidden"])
     async def test_illegal_names_are_400(self, client, path, run):
         body = {"run_id": run}
@@ -240,20 +150,16 @@ class TestRuns:
             "detail": "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
         }
 
-    @pytest.mark.parametrize("run", [b"", b"x" * 65, b"a b", b"\xff", b"\xc3\xa4"])
-    async def test_illegal_names_in_the_header_are_400(self, client, run):
-        response = await client.post(
-            "/predict_action", json=body_of(), headers=[(b"X-Simulation-Run", run)]
-        )
-        assert response.status_code == 400
-
 
 class TestResetHidden:
     @pytest.mark.parametrize("body", [b"", b"  ", b"null", b"{}", b'{"run_id": null}'])
     async def test_an_empty_body_resets_the_default_run(self, client, body):
         for junction in JUNCTIONS:
             await client.post("/predict_action", json=body_of(junction))
-        await client.post("/predict_action", json=body_of(run_id="other"))
+        for run in ("a", "b", "other"):
+            await client.post("/predict_action", json=body_of(run_id=run))
+        await client.post("/reset_hidden", json={"run_id": "a"})
+        await client.post("/reset_hidden", headers={"X-Simulation-Run": "b"})
         response = await post_text(client, "/reset_hidden", body)
         assert response.status_code == 200
         assert response.json() == {
@@ -262,27 +168,17 @@ class TestResetHidden:
         }
         for junction in JUNCTIONS:
             assert await steps_made(client, junction) == 0
-        assert await steps_made(client, run="other") == 1
-
-    async def test_the_run_is_named_by_header_or_body(self, client):
-        for run in ("a", "b", "c"):
-            await client.post("/predict_action", json=body_of(run_id=run))
-        await client.post("/reset_hidden", json={"run_id": "a"})
-        await client.post("/reset_hidden", headers={"X-Simulation-Run": "b"})
-        assert [await steps_made(client, run=run) for run in ("a", "b", "c")] == [0, 0, 1]
+        assert [await steps_made(client, run=run) for run in ("a", "b", "other")] == [0, 0, 1]
 
     @pytest.mark.parametrize(
         "body",
         [
             b"{",
             b"[]",
-            b"5",
             b'{"run_id": 5}',
-            b"\xff",
             b'{"run_id": NaN}',
-            b'{"run": "monday"}',
+            b'{"run_id": "\\ud800"}',
             b'{"runId": "monday"}',
-            b'{"junction_id": "300839359"}',
         ],
     )
     async def test_a_bad_body_is_422_and_resets_nothing(self, client, body):
@@ -299,19 +195,10 @@ class TestResetHidden:
         assert "X-Simulation-Run" in response.json()["detail"]
         assert await steps_made(client) == 1
 
-    async def test_a_lone_surrogate_is_refused(self, client):
-        response = await post_text(client, "/reset_hidden", b'{"run_id": "\\ud800"}')
-        assert response.status_code in (400, 422)
-        assert response.json()["detail"]
-
-    async def test_without_a_model_it_is_200(self, empty_service):
-        async with client_of(create_app(empty_service)) as client:
-            assert (await client.post("/reset_hidden")).status_code == 200
-
 
 class TestPredictActions:
     async def test_items_are_answered_in_their_order(self, client):
-        wanted = [(junction, obs) for obs in observations(4) for junction in JUNCTIONS]
+        wanted = [(junction, obs) for obs in observations(200) for junction in JUNCTIONS]
         response = await client.post(
             "/predict_actions", json={"items": [body_of(*each) for each in wanted]}
         )
@@ -321,7 +208,7 @@ class TestPredictActions:
         for junction in JUNCTIONS:
             expected = REFERENCE.replay(junction, [obs for j, obs in wanted if j == junction])
             got = [item["confidence"] for item in items if item["junction_id"] == junction]
-            assert got == pytest.approx([confidence for _, confidence in expected], abs=2e-4)
+            assert got == pytest.approx([confidence for _, confidence in expected], abs=3e-4)
 
     async def test_a_bad_item_changes_nothing_and_spoils_no_other(self, client):
         bad: list[tuple[Any, int, str | None, str]] = [
@@ -352,31 +239,8 @@ class TestPredictActions:
             assert got["error"]["status"] == status
             assert got["error"]["detail"].startswith(detail)
         assert await steps_made(client, run="r") == len(bad) + 1
-
-    @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "1" + "0" * 400])
-    async def test_a_number_that_is_none_spoils_its_item_alone(self, client, number):
-        good = json.dumps(body_of())
-        bad = f'{{"junction_id": "{SMALL}", "obs_data": [{number}]}}'
-        response = await post_text(
-            client, "/predict_actions", f'{{"items": [{good}, {bad}, {good}]}}'
-        )
-        assert response.status_code == 200
-        items = json.loads(response.content, parse_constant=pytest.fail)["items"]
-        assert [item.get("error", {}).get("status") for item in items] == [None, 422, None]
-        assert await steps_made(client) == 2
-
-    async def test_items_that_are_all_wrong_are_answered(self, client):
-        async with asyncio.timeout(5):
-            response = await client.post("/predict_actions", json={"items": [1, body_of("x")]})
-        statuses = [item["error"]["status"] for item in response.json()["items"]]
-        assert statuses == [422, 404]
-
-    async def test_a_thousand_items_are_answered(self, client):
-        items = [body_of(obs=[n / 1000]) for n in range(1000)]
-        response = await client.post("/predict_actions", json={"items": items})
-        assert response.status_code == 200
-        assert len(response.json()["items"]) == 1000
-        assert await steps_made(client) == 1000
+        response = await client.post("/predict_actions", json={"items": [1, body_of("x")]})
+        assert [item["error"]["status"] for item in response.json()["items"]] == [422, 404]
 
     @pytest.mark.parametrize(
         "body",
@@ -385,8 +249,6 @@ class TestPredictActions:
             {"items": []},
             {"items": [body_of()] * 1001},
             {"items": body_of()},
-            {"items": None},
-            {"items": "x"},
             {"items": [body_of()], "run_id": 5},
             [body_of()],
             None,
@@ -448,6 +310,7 @@ class TestStatus:
             health = (await client.get("/health")).json()
             assert (health["status"], health["model_loaded"]) == ("no_model", False)
             assert (await client.get("/model_info")).status_code == 200
+            assert (await client.post("/reset_hidden")).status_code == 200
 
     async def test_a_service_with_a_policy_and_a_table_is_ready(self, empty_service, policy_file):
         probes = Probes(checks=empty_service.checks())
@@ -479,39 +342,11 @@ class TestStatus:
         page = await client.get("/")
         assert page.status_code == 200
         assert page.headers["content-type"].startswith("text/html")
-        for link in (
-            "docs",
-            "openapi.json",
-            "health",
-            "model_info",
-            "api/docs",
-            "api/traffic/health",
-        ):
+        for link in ("docs", "openapi.json", "health", "model_info", "api/docs"):
             assert f'href="{link}"' in page.text
-        for loads in ('src="http', 'href="http', "@import", "url(http"):
-            assert loads not in page.text
-
-
-def _unavailable() -> None:
-    raise UnavailableError("away")
 
 
 class TestLoad:
-    async def test_a_client_that_disconnects_fails_no_other_that_waits_for_the_same_state(
-        self, service, client, monkeypatch
-    ):
-        table = service.engine._shards[0].table
-        monkeypatch.setattr(table.page, "require_valid", _unavailable)
-        first, second = (
-            asyncio.create_task(client.post("/predict_action", json=body_of())) for _ in range(2)
-        )
-        await asyncio.sleep(0.1)
-        first.cancel()
-        await asyncio.wait([first])
-        monkeypatch.undo()
-        response = await second
-        assert (response.status_code, response.headers[STEP_HEADER]) == (200, "1")
-
     async def test_at_the_limit_on_states_a_new_run_is_503_and_health_says_why(self, policy_folder):
         async with running(1, policy_folder, max_states=1) as replicas:
             (service,) = replicas.services
@@ -540,41 +375,6 @@ class TestLoad:
         monkeypatch.setattr(shedding, "MAX_AT_WORK", 0)
         async with client_of(create_app(service)) as client:
             assert (await client.post("/reset_hidden")).status_code == 200
-
-
-class TestSlowAndGoneClients:
-    async def make_steps(self, service: InferenceService, messages: list[Any]) -> list[Any]:
-        """Call the application with these messages; the last one is repeated."""
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            message = messages.pop(0) if len(messages) > 1 else messages[0]
-            if message is None:
-                await asyncio.Event().wait()
-            return message
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/predict_action",
-            "root_path": "",
-            "query_string": b"",
-            "headers": [],
-        }
-        await create_app(service)(scope, receive, send)
-        return sent
-
-    async def test_a_client_that_left_during_its_body_makes_no_step(self, service, client):
-        messages = [
-            {"type": "http.request", "body": b'{"junction_id"', "more_body": True},
-            {"type": "http.disconnect"},
-        ]
-        with pytest.raises(asyncio.CancelledError):
-            await self.make_steps(service, messages)
-        assert await steps_made(client) == 0
 
     @pytest.mark.parametrize(
         ("path", "body"),

@@ -45,9 +45,6 @@ async def test_a_decision_has_what_the_policy_observed_remembered_and_chose(serv
         inputs = InputLayout(SHIPPED).encode([1], [obs])
         again = POLICY(inputs, decision.hidden[None], SHIPPED.unavailable[[1]])
         assert again.confidences[0] == pytest.approx(confidence)
-
-
-async def test_only_the_latest_decision_of_a_junction_has_the_hidden_state(service, watched):
     for obs in observations(3):
         await service.predict("run", SMALL, obs)
     decisions, _ = watched.take(FILES)
