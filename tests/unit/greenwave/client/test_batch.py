@@ -20,12 +20,10 @@ from greenwave.client import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from models.networks.shipped import JUNCTIONS
 from tests.support.waiting import until
 from tests.unit.greenwave.client.fake_inference import FakeInference
 
 SMALL, BIG = "300839359", "joinedS_265580996_300839357"
-NAMES = list(JUNCTIONS)
 FAR_S = 20.0
 
 
@@ -166,27 +164,3 @@ def test_close_wakes_those_that_wait(client: Client) -> None:
         for each in waits:
             with pytest.raises(InvalidInputError, match="closed"):
                 each.result(FAR_S)
-
-
-def test_many_threads_get_each_decision_once(client: Client, service: FakeInference) -> None:
-    rounds, simulators = 20, 32
-    with (
-        client.inference.batch(max_waiting=40) as batch,
-        ThreadPoolExecutor(simulators + 2) as threads,
-    ):
-
-        def simulate(number: int) -> None:
-            for n in range(rounds):
-                batch.send(f"run-{number}", NAMES, [[n, number]] * len(NAMES), timeout_s=FAR_S)
-
-        def collect(_: int) -> list[Received]:
-            return [batch.recv(FAR_S) for _ in range(rounds * simulators // 2)]
-
-        collecting = list(map(threads.submit, [collect] * 2, range(2)))
-        list(threads.map(simulate, range(simulators)))
-        results = [each for task in collecting for each in task.result(60)]
-    assert {each.run for each in results} == {f"run-{n}" for n in range(simulators)}
-    for each in results:
-        assert each.predictions.action.tolist() == [each.predictions.step[0] - 1] * len(NAMES)
-    assert set(service.steps.values()) == {rounds}
-    assert len(service.calls) < rounds * simulators

