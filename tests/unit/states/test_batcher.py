@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from deployments.stateful import batcher as batcher_module
@@ -17,7 +16,6 @@ from deployments.stateful.batcher import MAX_ROWS, Batcher
 from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import (
-    NotBegunError,
     OutcomeUnknownError,
     TooManyStatesError,
     UnavailableError,
@@ -26,7 +24,7 @@ from deployments.stateful.row import Key
 from deployments.stateful.table import Operation, Table
 from deployments.stateful.turn import SteppedBatch
 from tests.support.local_states import LocalShard, open_table
-from tests.unit.states.implementations import Awaited, InterruptedShard, Pause, open_shards
+from tests.unit.states.implementations import Awaited, InterruptedShard, Pause
 from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, print_of, rows_of
 
 KEY, OTHER = Key("run", "junction"), Key("other", "junction")
@@ -202,25 +200,6 @@ class TestFailures:
         assert (await batcher.submit(OTHER, 4)).step == 1
 
 
-class TestFallback:
-    async def test_it_makes_the_steps_that_the_model_refuses(self, states: States):
-        refusing = states.batcher(refused=2)
-        with pytest.raises(RefusedError):
-            await refusing.submit(KEY, 2)
-        refusing.fallback = states.batcher()
-        rows = call(refusing, [KEY, KEY, OTHER], [3, 4, 6])
-        found = await answers_of(rows)
-        assert [numbers_of(result) for result in found] == [[3], [4], [6]]
-        assert refusing.counts.passed_on == 2
-
-    async def test_it_does_not_make_a_step_whose_sequence_was_not_begun(self, states: States):
-        refusing = states.batcher(refused=2)
-        refusing.fallback = states.batcher()
-        await refusing.fallback.submit(KEY, 1)
-        rows = call(refusing, [KEY], [3], continues=True)
-        assert isinstance((await answers_of(rows))[0], NotBegunError)
-
-
 class Store(LocalShard):
     """A shard whose copies are made when a test allows it, or fail."""
 
@@ -253,16 +232,6 @@ class TestDurable:
         store.allowed.set()
         assert (await first, (await second).step) == (await repeated, 2)
 
-    async def test_a_repeated_request_waits_for_the_copy_of_the_first(self, states: States):
-        await states.batcher().submit(KEY, 1, "key", 1)
-        store = Store(states.table)
-        repeated = states.batcher(store, durable=True).submit(KEY, 1, "key", 1)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert store.numbers == [states.table.latest()]
-        store.allowed.set()
-        assert (await repeated).step == 1
-
     async def test_without_a_confirmation_the_outcome_is_unknown(self, states: States):
         store = Store(states.table)
         store.errors = [OutcomeUnknownError(), OutcomeUnknownError()]
@@ -293,38 +262,6 @@ class TestDurable:
         assert {type(each) for each in unknown} == {OutcomeUnknownError}
         assert batcher.counts.raced == 1
         assert len(store.numbers) == 2
-
-
-class TestRaces:
-    @pytest.mark.parametrize("kind", ["import", "fork"])
-    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(self, folder: Path, kind: str):
-        tables = open_shards(folder, 3, limit=10)
-
-        def engine() -> Engine:
-            return Engine([LocalShard(table) for table in tables], FORM)
-
-        pause, model = Pause(engine), Tape()
-        shards = [InterruptedShard(LocalShard(table), pause) for table in tables]
-        batcher = Engine(shards, FORM).batcher(lambda: model)
-        imported = {"junction": (40, np.arange(8, dtype="<u4"))}
-        await engine().write("source", imported)
-
-        for run in ("a", "b", "c", "d"):
-
-            async def act(other: Engine, run: str = run) -> None:
-                if kind == "import":
-                    await other.write(run, imported)
-                else:
-                    await other.fork("source", run)
-
-            await engine().write(run, {"junction": (40, np.zeros(8, "<u4"))})
-            pause.act = act
-            result = await batcher.submit(Key(run, "junction"), 9)
-            assert result == ((1, 2, 3, 4, 5, 6, 7, 9), 41)
-            assert (await engine().read(run))["junction"][0] == 41
-        assert batcher.counts.raced == 4
-        for table in tables:
-            table.close()
 
 
 class TestObservers:

@@ -207,16 +207,6 @@ class TestRows:
         assert table.latest() == number
         assert steps_of(table, names) == [1, 1]
 
-    def test_a_row_that_another_process_has_changed_is_not_written(self, table: Table):
-        names = names_of(1, 2, 3)
-        step(table, names)
-        read = stepped(table.read(names))
-        step(table, names[1:2])
-        table.evict(b"run-000003", lambda used: True)
-        written = table.write(names, read)
-        assert sorted(written.raced) == [1, 2]
-        assert steps_of(table, names) == [2, 2, 0]
-
     def test_a_state_that_was_made_again_is_another_one(self, table: Table):
         names = names_of(1)
         step(table, names)
@@ -310,13 +300,6 @@ class TestRuns:
             step(table, sorted(name_of(run, f"{n}") for n in range(1500)))
         assert [len(each.steps) for each in await engine.runs(10)] == [1500, 1500]
         assert await engine.find("c") is None
-
-    async def test_an_operation_is_done_once(self, table: Table):
-        engine, names = Engine([LocalShard(table)], FORM), [name_of("a", "x"), name_of("ab", "x")]
-        for n_steps in (1, 2):
-            step(table, names)
-            assert await engine.reset("a", "key", result=[1]) == [1]
-            assert steps_of(table, names) == [n_steps - 1, n_steps]
 
     async def test_a_repeated_fork_gets_the_first_answer_without_its_source(self, table: Table):
         engine = Engine([LocalShard(table)], FORM)
