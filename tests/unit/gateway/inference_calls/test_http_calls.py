@@ -145,12 +145,6 @@ async def test_the_other_routes_are_derived_from_the_url(calls, server):
     assert (headers["x-simulation-run"], headers["idempotency-key"]) == ("run-7", "key-1")
 
 
-async def test_connections_are_kept(calls, server):
-    for _ in range(5):
-        await act(calls)
-    assert len(server.connections) == 1
-
-
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_refusal_is_a_bad_request(calls, server, status):
     server.answer = lambda: web.json_response({"detail": "too large"}, status=status)
@@ -275,10 +269,6 @@ async def test_a_dropped_connection_costs_no_decision_and_no_second_step(server,
 
 class TestSharing:
     """Steps that arrive together, by ``/predict_actions``."""
-
-    async def test_a_step_that_comes_alone_is_sent_as_the_contract_words_it(self, sharing, server):
-        assert await sharing.act(STEP) == Decided(1)
-        assert server.requests[0][1] == "/some/base/predict_action"
 
     async def test_steps_of_one_run_share_a_call(self, sharing, server):
         server.answer = lambda: web.json_response({"items": [{"action": n} for n in (2, 0, 3)]})
