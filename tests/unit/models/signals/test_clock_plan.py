@@ -14,7 +14,6 @@ from models.signals.clock_plan import (
     DAY_S,
     SHIPPED_PLAN,
     InvalidPlanError,
-    phase_at,
     plan_as_json,
     read_plan,
 )
@@ -50,11 +49,13 @@ def file(tmp_path: Path) -> Callable[[Any], Path]:
     return write
 
 
-def test_the_cycle_repeats_from_midnight_on(file):
+def test_the_cycle_repeats_from_midnight_on_moved_by_its_offset(file):
     plan = read_plan(file(content()), SHIPPED)
     phases = [plan.at(MILL, second).phase for second in (0, 19.9, 20, 29, 30, 50)]
     assert phases == [0, 0, 1, 1, 0, 1]
     assert [plan.at(CENTER, second).phase for second in (0, 20, 30, 40, 50)] == [0, 1, 2, 3, 0]
+    assert 27_000 % 50 == 0, "from 7:30 on there is an offset of 5 s"
+    assert [plan.at(MILL, 27_000 + each).phase for each in (0, 4.9, 5, 44, 45)] == [1, 1, 0, 0, 1]
 
 
 def test_a_period_holds_until_the_next_and_the_last_until_midnight(file):
@@ -64,57 +65,32 @@ def test_a_period_holds_until_the_next_and_the_last_until_midnight(file):
     assert [plan.at(MILL, each).plan for each in seconds] == [f"test {begin}" for begin in begins]
 
 
-def test_an_offset_moves_the_cycle(file):
-    plan = read_plan(file(content()), SHIPPED)
-    assert 27_000 % 50 == 0
-    assert [plan.at(MILL, 27_000 + each).phase for each in (0, 4.9, 5, 44, 45)] == [1, 1, 0, 0, 1]
-
-
-def test_plan_repeats():
-    assert [phase_at(second, (20, 10)) for second in (0, 19, 20, 29, 30, 50)] == [0, 0, 1, 1, 0, 1]
-
-
 def test_a_plan_survives_its_file(tmp_path: Path):
     plan = read_plan(SHIPPED_PLAN, SHIPPED)
     (tmp_path / "copy.json").write_text(plan_as_json(plan))
     assert read_plan(tmp_path / "copy.json", SHIPPED) == plan
 
 
-def test_the_shipped_plan_shows_every_phase_of_every_junction_in_every_hour():
-    plan = read_plan(SHIPPED_PLAN, SHIPPED)
-    for hour in range(24):
-        for junction in JUNCTIONS.values():
-            hours = {plan.at(junction.id, hour * 3600 + second).phase for second in range(240)}
-            assert hours == set(range(junction.n_phases))
+def period(junctions: dict[str, Any], begin: str = "00:00") -> dict[str, Any]:
+    return {"periods": [{"begin": begin, "junctions": junctions}]}
 
 
-def without(junction_id: str) -> dict[str, Any]:
-    return {each: timing for each, timing in timings(20).items() if each != junction_id}
+THREE = {MILL: {"offset_s": 0, "phases_s": [20] * 3}}
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"periods": []}, "periods"),
-        ({"periods": [{"begin": "00:10", "junctions": timings(20)}]}, "must begin at 00:00"),
+        (period(timings(20), "00:10"), "must begin at 00:00"),
         ({"periods": content()["periods"][::-1]}, "must begin at 00:00"),
-        ({"periods": [{"begin": "24:00", "junctions": timings(20)}]}, "begin"),
-        ({"periods": [{"begin": "00:00", "junctions": without(MILL)}]}, MILL),
-        ({"periods": [{"begin": "00:00", "junctions": timings(20) | {"x": {}}}]}, "x"),
-        ({"periods": [{"begin": "00:00", "junctions": timings(YELLOW_S)}]}, "phases_s"),
-        ({"periods": [{"begin": "00:00", "junctions": timings(10**6)}]}, "phases_s"),
-        ({"periods": [{"begin": "00:00", "junctions": timings(20, offset_s=-1)}]}, "offset_s"),
-        (
-            {
-                "periods": [
-                    {
-                        "begin": "00:00",
-                        "junctions": timings(20) | {MILL: {"offset_s": 0, "phases_s": [20] * 3}},
-                    }
-                ]
-            },
-            f"junction {MILL} has 2 phases",
-        ),
+        (period(timings(20), "24:00"), "begin"),
+        (period({each: it for each, it in timings(20).items() if each != MILL}), MILL),
+        (period(timings(20) | {"x": {}}), "x"),
+        (period(timings(YELLOW_S)), "phases_s"),
+        (period(timings(10**6)), "phases_s"),
+        (period(timings(20, offset_s=-1)), "offset_s"),
+        (period(timings(20) | THREE), f"junction {MILL} has 2 phases"),
         ({"name": ""}, "name"),
         ({"more": 1}, "more"),
     ],

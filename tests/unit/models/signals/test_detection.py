@@ -45,38 +45,35 @@ def after(detection: JunctionDetection, **remembered: float) -> tuple[LaneMemory
     return tuple(each._replace(**remembered) for each in detection.start)
 
 
-def test_the_balance_is_what_came_in_less_what_left():
+def once(advance: Reading, stop: Reading, phase: int, shown_s: float, **remembered: float) -> Any:
+    """Return the estimate of a lane with both detectors."""
     detection = crossing(STOP_LINE, ADVANCE)
-    memory = after(detection, vehicles=5, green_s=20, discharged=12)
-    readings = {"advance": Reading(0.1, 1), "stop": Reading(0.6, 3)}
-    estimate = detection(memory, readings, GREEN, 25, INTERVAL_S)
+    readings = {"advance": advance, "stop": stop}
+    return detection(after(detection, **remembered), readings, phase, shown_s, INTERVAL_S)
+
+
+def test_the_balance_is_what_came_in_less_what_left():
+    remembered = {"vehicles": 5, "green_s": 20, "discharged": 12}
+    estimate = once(Reading(0.1, 1), Reading(0.6, 3), GREEN, 25, **remembered)
     assert estimate.memory[0].vehicles == 3
     assert estimate.memory[0].discharged == 15
 
 
 def test_in_red_vehicles_between_the_detectors_stand_but_for_those_that_are_still_on_the_way():
-    detection = crossing(STOP_LINE, ADVANCE)
-    readings = {"advance": Reading(0.1, 1), "stop": Reading(1.0, 0)}
-    estimate = detection(after(detection, vehicles=3), readings, RED, 20, INTERVAL_S)
+    estimate = once(Reading(0.1, 1), Reading(1.0, 0), RED, 20, vehicles=3)
     assert estimate.memory[0].vehicles == 4
     on_the_way = min(1, 60 / (SPEED_MPS * INTERVAL_S))
     assert estimate.standing[0] == pytest.approx(4 - on_the_way)
 
 
 def test_in_green_a_queue_begins_to_move_sooner_than_it_leaves():
-    detection = crossing(STOP_LINE, ADVANCE)
-    memory = after(detection, vehicles=8)
-    readings = {"advance": Reading(0, 0), "stop": Reading(0.7, 2)}
-    estimate = detection(memory, readings, GREEN, 5, INTERVAL_S)
+    estimate = once(EMPTY, Reading(0.7, 2), GREEN, 5, vehicles=8)
     assert estimate.memory[0].vehicles == 6
     assert estimate.standing[0] == 8 - 5, "one vehicle begins to move in each second"
 
 
 def test_a_negative_balance_is_clipped():
-    detection = crossing(STOP_LINE, ADVANCE)
-    memory = after(detection, vehicles=1, green_s=2)
-    readings = {"advance": EMPTY, "stop": Reading(0.2, 4)}
-    estimate = detection(memory, readings, GREEN, 3, INTERVAL_S)
+    estimate = once(EMPTY, Reading(0.2, 4), GREEN, 3, vehicles=1, green_s=2)
     assert estimate.memory[0].vehicles >= 0
     assert estimate.standing[0] >= 0
 
@@ -97,18 +94,15 @@ def test_a_negative_balance_is_clipped():
     ],
 )
 def test_drift_is_reset_where_the_stop_line_shows_that_there_is_no_queue(phase, stop, left):
-    detection = crossing(STOP_LINE, ADVANCE)
-    memory = after(detection, vehicles=7, green_s=20.0 if phase == GREEN else 0.0)
-    estimate = detection(memory, {"advance": EMPTY, "stop": stop}, phase, 25, INTERVAL_S)
+    before_s = 20.0 if phase == GREEN else 0.0
+    estimate = once(EMPTY, stop, phase, 25, vehicles=7, green_s=before_s)
     assert estimate.memory[0].vehicles == left
     if not left:
         assert estimate.standing[0] == 0
 
 
 def test_a_vehicle_that_was_not_counted_is_known_from_its_presence():
-    detection = crossing(STOP_LINE, ADVANCE)
-    readings = {"advance": EMPTY, "stop": Reading(1.0, 0)}
-    assert detection(detection.start, readings, RED, 20, INTERVAL_S).standing[0] == 1
+    assert once(EMPTY, Reading(1.0, 0), RED, 20).standing[0] == 1
 
 
 def test_a_queue_on_the_advance_detector_reaches_there_and_grows_by_the_mean_flow():

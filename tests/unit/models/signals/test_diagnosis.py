@@ -11,7 +11,6 @@ from models.networks.network import Network, network_of
 from models.signals.diagnosis import (
     AT_LIMIT,
     DISCHARGED,
-    FAULTS,
     HIGHEST,
     TYPICAL,
     JunctionDiagnosis,
@@ -108,18 +107,6 @@ def test_a_lane_that_reads_zero_in_red_while_others_fill_shows_no_activity():
     assert crossing.found == {"side": "no_activity"}
 
 
-def test_without_a_limit_of_no_activity_a_lane_may_be_empty_indefinitely():
-    quiet = Crossing(junction(no_activity=0), arrives=(1, 1, 0))
-    quiet.ask(2000)
-    assert quiet.found == {}
-
-
-def test_no_activity_needs_traffic_elsewhere():
-    crossing = Crossing(junction(DetectorLimits(no_activity=10, frozen=0)), arrives=(0, 0, 0))
-    crossing.ask(2000)
-    assert crossing.found == {}
-
-
 @pytest.mark.parametrize(("reads", "within"), [(1.0, 16), (0.5, 32), (0.1, 160)])
 def test_a_reading_that_stays_through_green_is_stuck_the_sooner_the_longer_the_queue(reads, within):
     crossing = Crossing(broken={MAIN: lambda now: reads})
@@ -159,32 +146,45 @@ def test_an_impossible_reading_is_replaced_at_once(reads):
     crossing.ask(1)
     assert crossing.found == {"second": "impossible"}
     assert crossing.observation[3 + SECOND] == crossing.observation[3 + MAIN]
+    full = Crossing()
+    full.show(1, [1.2, 0.0, 0.0])
+    assert (full.found, full.observation[3 + MAIN]) == ({}, 1.2), "more than the capacity"
 
 
-def test_a_little_more_than_the_capacity_is_possible():
-    crossing = Crossing()
-    crossing.show(1, [1.2, 0.0, 0.0])
+@pytest.mark.parametrize(
+    ("reads", "after"), [(0.3, LIMITS.frozen - 1), (0.0, 2 * LIMITS.frozen - 1)]
+)
+def test_if_no_detector_changes_all_are_frozen_until_one_does(reads, after):
+    crossing = Crossing()  # one that reads zero may be empty, and has twice as long
+    for _ in range(after):
+        crossing.show(0, [0.0, 0.0, reads])
     assert crossing.found == {}
-    assert crossing.observation[3 + MAIN] == 1.2
-
-
-def test_if_no_detector_changes_all_are_frozen_until_one_does():
-    crossing = Crossing()
-    for _ in range(LIMITS.frozen + 1):
-        crossing.show(0, [0.0, 0.0, 0.3])
-    assert set(crossing.found.values()) == {"frozen"}
-    assert len(crossing.found) == 3
-    crossing.show(0, [0.1, 0.0, 0.3])
+    crossing.show(0, [0.0, 0.0, reads])
+    assert crossing.found == dict.fromkeys(("main", "second", "side"), "frozen")
+    crossing.show(0, [0.1, 0.0, reads])
     assert crossing.found == {}
 
 
-def test_a_junction_that_reads_zero_may_be_empty_and_has_twice_as_long():
-    crossing = Crossing(junction(DetectorLimits(frozen=30, recall=0)))
-    for _ in range(59):
-        crossing.show(0, [0.0, 0.0, 0.0])
+OFF = DetectorLimits(no_activity=0, stuck=0, erratic=0, frozen=0, recall=0)
+BROKEN: dict[int, Callable[[int], float]] = {
+    MAIN: lambda now: 1.0,
+    SECOND: lambda now: now % 2,
+    SIDE: lambda now: 0,
+}
+
+
+@pytest.mark.parametrize(
+    "crossing",
+    [
+        Crossing(junction(no_activity=0), arrives=(1, 1, 0)),
+        Crossing(junction(DetectorLimits(no_activity=10, frozen=0)), arrives=(0, 0, 0)),
+        Crossing(junction(OFF), BROKEN),
+    ],
+    ids=["an empty lane without its limit", "no traffic anywhere", "all limits off"],
+)
+def test_nothing_is_concluded_where_there_is_no_limit_or_no_traffic(crossing):
+    crossing.ask(2000)
     assert crossing.found == {}
-    crossing.show(0, [0.0, 0.0, 0.0])
-    assert set(crossing.found.values()) == {"frozen"}
 
 
 def test_an_estimate_is_at_least_the_mean_of_working_lanes_with_the_same_green():
@@ -316,16 +316,6 @@ def test_without_a_single_phase_nothing_is_concluded_from_green_and_red(shown):
     assert faults == [0, 0, 0]
 
 
-def test_a_limit_of_zero_turns_a_diagnosis_off():
-    off = DetectorLimits(no_activity=0, stuck=0, erratic=0, frozen=0, recall=0)
-    crossing = Crossing(
-        junction(off),
-        broken={MAIN: lambda now: 1.0, SECOND: lambda now: now % 2, SIDE: lambda now: 0},
-    )
-    crossing.ask(1000)
-    assert crossing.found == {}
-
-
 def test_a_lane_has_its_own_limits_and_otherwise_those_of_the_network():
     crossing = Crossing(junction(stuck=3), broken={n: lambda now: 0.5 for n in (MAIN, SIDE)})
     crossing.ask(24)
@@ -355,7 +345,3 @@ def test_a_network_that_does_not_say_when_lanes_are_green_is_refused():
     )
     with pytest.raises(ValueError, match="junction a has no states"):
         read_diagnoses(network_of(file))
-
-
-def test_every_fault_has_a_name():
-    assert failed_lanes("abcdef", range(6)) == dict(zip("bcdef", FAULTS, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -34,20 +33,6 @@ def test_a_change_waits_for_the_intergreen_time_of_the_file() -> None:
     assert [step.after_s for step in there.steps] == [0, 3, 4]
     back = layer.decide(Shown(1, 60.0, (60.0, 0.0)), asked=0)
     assert [(step.after_s, step.state) for step in back.steps] == [(0, "ry"), (3, "rr"), (6, "Gr")]
-
-
-def test_the_monitor_passes_whatever_the_layer_answers_and_refuses_conflicts() -> None:
-    layers, monitors = read_layers(Limits(), HARBOUR), make_monitors(HARBOUR)
-    draw = random.Random(1)
-    for name, layer in layers.items():
-        n = len(layer.phases)
-        for _ in range(300):
-            red = tuple(draw.uniform(0, 100) for _ in range(n))
-            shown = Shown(draw.randrange(n), draw.uniform(-3, 90), red)
-            for step in layer.decide(shown, draw.randrange(n)).steps:
-                monitors[name].check(step.state)
-        with pytest.raises(ConflictError, match="conflict in"):
-            monitors[name].check("G" * len(layer.phases[0]))
 
 
 def test_links_that_a_phase_lets_give_way_may_be_green_together() -> None:
