@@ -65,14 +65,13 @@ async def test_without_the_token_it_is_401_in_the_services_form(client, method, 
 
 @pytest.mark.parametrize(("method", "path"), CLOSED)
 @pytest.mark.parametrize("given", [f"Bearer {TOKEN}", f"bearer  {TOKEN}", f"Bearer {OTHER}"])
-async def test_with_one_of_the_tokens_it_is_answered(client, method, path, given):
+async def test_with_one_of_the_tokens_it_is_answered_and_probes_without(
+    client, method, path, given
+):
+    for probe in ("/livez", "/readyz", "/health"):
+        assert (await client.get(probe)).status_code == 200
     answer = await client.request(method, path, headers={"Authorization": given})
     assert answer.status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])
-async def test_probes_stay_open(client, path):
-    assert (await client.get(path)).status_code == 200
 
 
 async def test_a_body_is_not_read_before_the_token(client):

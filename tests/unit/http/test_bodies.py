@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.unit.http.apps import HELLO, PATH, answer_of, app_with, client_of, serving
+from tests.unit.http.apps import PATH, app_with, client_of, serving
 
 
 @pytest_asyncio.fixture(params=["ASGI", "fast path"])
@@ -59,17 +59,6 @@ async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch
     answer = await client.post(PATH, content=stuck())
     assert answer.status_code == 408
     assert answer.json() == {"detail": "The request body did not arrive in time"}
-
-
-async def test_the_end_of_a_body_may_come_byte_by_byte():
-    async with serving(app_with()) as server:
-        reader, writer = await server.connect()
-        for part in (HELLO[:-5], HELLO[-5:-2], HELLO[-2:]):
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0.02)
-        assert (await answer_of(reader))[2] == b"hello"
-        writer.close()
 
 
 async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others():
