@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import httpx
@@ -10,13 +9,10 @@ import pytest
 
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app
-from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.store import open_store
 from tests.unit.customers.requests import Service
 from tests.unit.http.apps import client_of
-
-MakeService = Callable[[RecordType], Service]
 
 
 @pytest.fixture

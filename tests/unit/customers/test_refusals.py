@@ -27,34 +27,21 @@ def assert_unreadable(answer: httpx.Response, service: Service) -> None:
 MALFORMED: dict[str, bytes] = {
     "empty": b"",
     "blank": b"  \n",
-    "text": b"name=Ann",
     "cut off": b'{"name": "Madan',
-    "trailing comma": b'{"name": "Madan Reddy",}',
     "two values": b"{} {}",
-    "single quotes": b"{'name': 'Madan Reddy'}",
-    "comment": b"{} // hello",
     "array": b"[]",
-    "array of objects": b"[{}]",
     "string": b'"x"',
-    "number": b"1",
     "null": b"null",
-    "true": b"true",
     "NaN": b'{"x": NaN}',
-    "Infinity": b'{"x": Infinity}',
-    "minus Infinity": b'{"x": -Infinity}',
     "invalid UTF-8": b'{"name": "\xff\xfe"}',
-    "overlong UTF-8": b'{"name": "\xc0\xaf"}',
-    "UTF-16": '{"name": "Madan Reddy"}'.encode("utf-16"),
     "byte order mark": b'\xef\xbb\xbf{"name": "Madan Reddy"}',
     "raw control character": b'{"name": "Madan\x01Reddy"}',
     "lone surrogate": b'{"name": "Madan\\ud800Reddy"}',
     "lone surrogate as a name": b'{"\\udfff": 1}',
-    "too deep": b"[" * 30_000,
     "too deep in a member": b'{"x": ' + b'{"x": ' * 5_000 + b"1" + b"}" * 5_001,
     "member given twice": b'{"name": "Madan Reddy", "name": "Another"}',
     "nested member given twice": b'{"accountsDto": {"accountType": "a", "accountType": "b"}}',
     "beyond 64 bits": b'{"totalLoan": 9223372036854775808}',
-    "far beyond 64 bits": b'{"totalLoan": ' + b"9" * 50_000 + b"}",
     "below 64 bits": b'{"totalLoan": -9223372036854775809}',
 }
 
@@ -87,18 +74,7 @@ WRONG_TYPES: dict[str, dict[str, list[str]]] = {
         "mobileNumber": ["4354437687"],
         "loanNumber": ["123456789012"],
         "loanType": ["1"],
-        "totalLoan": [
-            '"100000"',
-            '""',
-            "1.0",
-            "100000.0",
-            "1e5",
-            "1.5",
-            "true",
-            "[]",
-            "{}",
-            "1e999",
-        ],
+        "totalLoan": ['"100000"', '""', "1.0", "1e5", "true", "[]", "{}", "1e999"],
         "amountPaid": ['"0"', "0.0", "-0.0", "false"],
         "outstandingAmount": ['"0"', "0.0", "false"],
     },
@@ -183,18 +159,6 @@ class TestMissingParameter:
 
 
 class TestMethodsAndPaths:
-    async def test_head_is_another_method(self, service):
-        answer = await service.request("HEAD", params={"mobileNumber": MOBILE})
-        assert answer.status_code == 405
-        assert answer.headers["allow"] == "DELETE, GET, POST, PUT"
-
-    async def test_another_method_of_the_greeting(self, service):
-        answer = await service.request("POST", "/sayHello")
-        path = service.record_type.base_path + "/sayHello"
-        detail = "Method 'POST' is not supported."
-        assert_problem(answer, 405, "Method Not Allowed", detail, path)
-        assert answer.headers["allow"] == "GET"
-
     @pytest.mark.parametrize("tail", ["/", "/nothing", "/account/", "/sayHello/", "/docs/x"])
     async def test_unknown_paths(self, service, tail):
         answer = await service.request("GET", tail)

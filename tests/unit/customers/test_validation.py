@@ -30,6 +30,7 @@ Case = tuple[str, list[Any], str]
 EMPTY: list[Any] = ["", None, MISSING]
 NOT_TEN = ["1", "123456789", "12345678901", "12345abcde", " 123456789", "1234567890\n"]
 NOT_TEN += [ARABIC_DIGIT * 10, FULL_WIDTH_DIGIT * 10]
+NOT_TEN_LONG = [0, -1234567890, 999_999_999, 10_000_000_000, 2**63 - 1]
 NOT_TWELVE = ["1", "12345678901", "1234567890123", "12345678901x", ARABIC_DIGIT * 12]
 
 CONTACT: list[Case] = [
@@ -46,16 +47,8 @@ ACCOUNTS_UPDATE: list[Case] = [
     *CONTACT,
     ("mobileNumber", NOT_TEN, MOBILE_DIGITS),
     ("accountsDto", [None, MISSING], "AccountsDto cannot be null or empty"),
-    (
-        "accountsDto.accountNumber",
-        [None, MISSING],
-        "AccountNumber cannot be null or empty",
-    ),
-    (
-        "accountsDto.accountNumber",
-        [0, 1, -1234567890, 999_999_999, 10_000_000_000, 2**63 - 1, -(2**63)],
-        "AccountNumber must be 10 digits",
-    ),
+    ("accountsDto.accountNumber", [None, MISSING], "AccountNumber cannot be null or empty"),
+    ("accountsDto.accountNumber", NOT_TEN_LONG, "AccountNumber must be 10 digits"),
     ("accountsDto.accountType", EMPTY, "AccountType cannot be null or empty"),
     ("accountsDto.branchAddress", EMPTY, "BranchAddress cannot be null or empty"),
 ]
@@ -127,7 +120,7 @@ VALID: list[tuple[str, str, list[Any]]] = [
     ("accounts", "accountsDto.branchAddress", ["x", "Straße 1\n名前"]),
     ("loans", "mobileNumber", ["0000000000", "9999999999"]),
     ("loans", "loanType", ["x"]),
-    ("loans", "totalLoan", [1, 2**63 - 1]),
+    ("loans", "totalLoan", [1, 2**53 + 1, 2**63 - 1]),
     ("loans", "amountPaid", [0, 2**63 - 1]),
     ("loans", "outstandingAmount", [0, 2**63 - 1]),
     ("cards", "cardType", ["x"]),
@@ -162,10 +155,6 @@ async def test_account_numbers_at_both_ends_are_valid(accounts, number):
 
 
 class TestSeveralFaults:
-    async def test_accounts_create_reports_each_field_once(self, accounts):
-        answer = await accounts.request("POST", json=new_customer(name="x", email="y"))
-        assert answer.json() == {"name": NAME, "email": EMAIL}
-
     async def test_accounts_update_reports_outer_and_nested_fields(self, accounts):
         record = await accounts.created()
         for path, value in (
@@ -182,16 +171,6 @@ class TestSeveralFaults:
             "accountsDto.accountNumber": "AccountNumber must be 10 digits",
             "accountsDto.accountType": "AccountType cannot be null or empty",
             "accountsDto.branchAddress": "BranchAddress cannot be null or empty",
-        }
-
-    async def test_an_empty_object_breaks_every_rule_of_a_loan(self, loans):
-        assert (await loans.update({})).json() == {
-            "mobileNumber": EMPTY_MOBILE,
-            "loanNumber": "LoanNumber cannot be null or empty",
-            "loanType": "LaonType cannot be null or empty",
-            "totalLoan": TOTAL_LOAN,
-            "amountPaid": PAID,
-            "outstandingAmount": OUTSTANDING,
         }
 
     async def test_a_wrong_type_outweighs_broken_rules(self, loans):
