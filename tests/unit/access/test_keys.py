@@ -6,8 +6,6 @@ import json
 
 import jwt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deployments.access.keys import (
     ALGORITHMS,
@@ -55,17 +53,12 @@ def test_the_new_key_signs_from_its_time_on_and_nobody_has_to_log_in_again(clock
     old, new = rotation()
     before, after = make(Keys([key_of_secret(SECRET)]), clock), make(Keys([old, new]), clock)
     earlier = before.issue("ann")
+    assert before.verify(after.issue("ann")).subject == "ann", "the file is read there later"
     assert after.verify(earlier).subject == "ann"
     assert kid_of(after.issue("ann")) == old.kid
     clock.now += 60
     assert kid_of(after.issue("ann")) == new.kid
     assert after.verify(earlier).subject == "ann"
-
-
-def test_a_replica_that_has_read_the_file_a_second_later_knows_every_token(clock):
-    old, new = rotation()
-    early, late = make(Keys([old, new]), clock), make(Keys([key_of_secret(SECRET)]), clock)
-    assert late.verify(early.issue("ann")).subject == "ann"
 
 
 @pytest.mark.parametrize("seen_before", [True, False])
@@ -143,13 +136,6 @@ def test_keys_that_were_written_verify_what_was_signed_before(clock, algorithm):
     assert [each.signs_from for each in again] == [NOW, NOW + 9]
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
-def test_what_others_verify_with_is_not_what_signs(algorithm):
-    shown = public_jwk(new_key(algorithm, NOW))
-    assert {"kty", "kid", "alg", "use", "key_ops"} < shown.keys()
-    assert not shown.keys() & {"d", "p", "q", "dp", "dq", "qi", "k", "oth"}
-
-
 def test_a_key_does_not_show_itself():
     assert "abcdef" not in repr(key_of_secret(SECRET))
     assert SECRET.decode() not in key_of_secret(SECRET).kid
@@ -189,12 +175,6 @@ def test_what_cannot_be_used_is_refused_without_a_word_of_the_secret(content, wh
 def test_a_public_key_cannot_sign(algorithm):
     with pytest.raises(InvalidKeysError, match="no private key"):
         read_keys(json.dumps({"keys": [public_jwk(new_key(algorithm, NOW))]}).encode())
-
-
-@given(st.binary(max_size=300))
-def test_no_bytes_break_the_reader(content):
-    with pytest.raises(InvalidKeysError):
-        read_keys(content)
 
 
 def test_without_a_key_that_signs_nothing_is_issued(clock):
