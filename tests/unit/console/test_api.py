@@ -75,35 +75,24 @@ async def client(app):
 
 
 @pytest.mark.parametrize("path", ["stream", "what_if?run=r&junction=j&lane=0"])
-async def test_what_junctions_observe_is_shown_to_users_alone(client, path):
-    for headers in ({}, bearer(b"another secret of 32 bytes......")):
-        answer = await client.get(f"/console/{path}", headers=headers)
-        assert answer.status_code == 401
-        assert answer.headers["www-authenticate"] == "Bearer"
-        assert set(answer.json()) == {"detail"}
-
-
-async def test_a_token_that_may_not_read_is_refused(client):
-    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
-    headers = {"Authorization": f"Bearer {tokens.issue('controller', ['act', 'reset'])}"}
-    answer = await client.get("/console/stream", headers=headers)
-    assert answer.status_code == 403
-    assert answer.headers["www-authenticate"].endswith('scope="read"')
-
-
-async def test_refused_tokens_are_noted_with_their_address(feed, serve, tmp_path):
+async def test_who_may_not_read_is_refused_and_noted_with_the_address(feed, serve, tmp_path, path):
     store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
     audit = AuditBuffer(AuditLog(store))
     tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
     service = ConsoleService(access_by(tokens, audit), feed.open, serve.read)
-    scopeless = f"Bearer {tokens.issue('controller', ['act'])}"
+    scopeless = {"Authorization": f"Bearer {tokens.issue('controller', ['act', 'reset'])}"}
+    forged = bearer(b"another secret of 32 bytes......")
+    challenge = 'Bearer error="insufficient_scope", scope="read"'
     async with client_of(create_app(service)) as client:
-        for given in (
-            {},
-            {"Authorization": scopeless},
-            bearer(b"another secret of 32 bytes......"),
+        for given, status, challenged in (
+            ({}, 401, "Bearer"),
+            (scopeless, 403, challenge),
+            (forged, 401, "Bearer"),
         ):
-            await client.get("/stream", headers={**given, "X-Forwarded-For": "203.0.113.9"})
+            headers = {**given, "X-Forwarded-For": "203.0.113.9"}
+            answer = await client.get(f"/{path}", headers=headers)
+            assert (answer.status_code, set(answer.json())) == (status, {"detail"})
+            assert answer.headers["www-authenticate"] == challenged
     await audit.flush()
     noted = await AuditLog(store).entries()
     await store.close()
@@ -330,15 +319,12 @@ async def test_a_feed_that_dies_is_opened_anew(service, feed):
                 pass
 
 
-async def test_ready_is_a_console_whose_feed_answers(client, feed):
-    assert (await client.get("/console/readyz")).json()["checks"] == {"feed": "ok"}
-
-
-async def test_not_ready_is_a_console_whose_feed_does_not_answer(client, feed):
-    feed.missing = True
+@pytest.mark.parametrize("missing", [False, True])
+async def test_ready_is_a_console_whose_feed_answers(client, feed, missing):
+    feed.missing = missing
     answer = await client.get("/console/readyz")
-    assert answer.status_code == 503
-    assert "feed" in answer.json()["checks"]["feed"]
+    assert answer.status_code == (503 if missing else 200)
+    assert (answer.json()["checks"]["feed"] == "ok") != missing
 
 
 async def test_more_consoles_than_may_be_are_told_to_wait(service, client):

@@ -16,7 +16,6 @@ from deployments.console.stream import (
     write_events,
 )
 from deployments.console.view import View
-from deployments.http.errors import UnauthorizedError
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import decision, report, shown
@@ -128,19 +127,3 @@ async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
         with audience.member("run") as second:
             audience.show(view, 0, 0.0)
             assert (await steps_of(first), await steps_of(second)) == ([2], [1, 2])
-
-
-@virtual_time
-async def test_a_stream_ends_when_the_next_event_is_refused():
-    browser, shown_so_far = Browser(), 0
-
-    async def following():
-        nonlocal shown_so_far
-        shown_so_far += 1
-        if shown_so_far == 3:
-            raise UnauthorizedError("The token has been revoked")
-        return b"x"
-
-    await write_events(browser.receive, browser.send, following)
-    assert browser.parts[1:] == [b"x", b"x"]
-    assert browser.messages[-1] == {"type": "http.response.body", "body": b""}

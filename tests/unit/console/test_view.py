@@ -32,6 +32,9 @@ def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
     view.add(report(decision(step=4)), 0.1)
     assert [each["step"] for each in view_of(view, mark)["decisions"]] == [4]
     assert [each["step"] for each in view_of(view)["decisions"]] == [3, 4]
+    view.add(report(decision(step=5, faults=["stuck", "", "", "", ""])), 0.2)
+    faults = [each["faults"] for each in view_of(view)["decisions"]]
+    assert faults == [[], [], ["stuck", "", "", "", ""]]
 
 
 def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
@@ -39,13 +42,6 @@ def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
     view.add(report(decision(junction="elsewhere")), 0.0)
     assert view_of(view)["decisions"] == []
     assert [each["run"] for each in view_of(view)["runs"]] == ["run"]
-
-
-def test_the_faults_of_detectors_are_shown_with_the_estimates():
-    view = View(JUNCTIONS)
-    view.add(report(decision(step=3), decision(step=4, faults=["stuck", "", "", "", ""])), 0.0)
-    shown = [each["faults"] for each in view_of(view)["decisions"]]
-    assert shown == [[], ["stuck", "", "", "", ""]]
 
 
 def test_neither_runs_nor_their_decisions_fill_the_memory():

@@ -66,13 +66,6 @@ async def test_a_lane_that_is_not_there_is_refused(tmp_path, lane):
         await WhatIf().curve(real_decision(save(file, 1), str(file)), lane)
 
 
-async def test_a_junction_of_another_network_is_refused_with_a_sentence(tmp_path):
-    file = tmp_path / "agent.th"
-    decision = replace(real_decision(save(file, 1), str(file)), junction="elsewhere")
-    with pytest.raises(NoDecisionError, match="The console shows the network greenwave only"):
-        await WhatIf().curve(decision, LANE)
-
-
 async def test_a_policy_of_another_network_is_stepped_with_its_own_sizes(tmp_path):
     network = small_city()
     file = save_agent(agent_for(network), tmp_path / "city.th")
