@@ -29,9 +29,8 @@ from deployments.stateful.files import (
     attach,
     base_folder,
 )
-from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm, name_of
-from deployments.stateful.table import Operation, Table, Written, full_size
+from deployments.stateful.table import Operation, Table, Written
 from tests.support.local_states import stepped
 
 FORM = RowForm(np.dtype(("f4", 128)), np.dtype([("action", "u1"), ("confidence", "f4")]))
@@ -373,26 +372,3 @@ def test_in_a_full_folder_no_table_begins(small):
     take_all(small)
     with Replica() as call, pytest.raises(FolderError, match="No space left"):
         call(open_files, base)
-
-
-def test_in_a_full_map_the_states_that_exist_go_on(base):
-    (base / "page").write_bytes(bytes(Page.SIZE))
-    table, draw = Table(base / "table", Page(base / "page"), FORM, 32 * MB), random.Random(1)
-    table.page.valid_until = float("inf")
-    table.set_limit(1_000_000)
-    n = fill(table, 64)
-    for size in (1, 16, 512) * 20:
-        assert write(table, draw.sample(names(n), size)).number
-    table.end(Operation("reset", "run0"))
-    assert write(table, names(30)).why is None
-    table.close()
-
-
-def test_a_full_table_takes_no_more_than_is_expected(base):
-    files, draw = open_files(base, max_states=4000), random.Random(1)
-    for first in range(0, 4000, 100):
-        write(files.table, names(100, first))
-    for _ in range(1000):
-        files.table.page.copied = write(files.table, draw.sample(names(4000), 64)).number
-    assert (files.folder / "table").stat().st_blocks * 512 < full_size(FORM, 4000)
-    files.close()
