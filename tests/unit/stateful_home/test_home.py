@@ -108,21 +108,6 @@ async def test_a_home_that_is_cut_off_stops_in_time_and_not_before():
 
 
 @simulated
-async def test_a_confirmation_counts_from_before_it_was_asked_for():
-    for phase in range(20):
-        world = World(SimulatedStore(seed=phase), 2)
-        home, process = await begin(world)
-        world.store.slow_s = 0.49
-        await asyncio.sleep(2 + phase / 20)
-        process.machine.reaches_store = process.machine.reaches_ray = False
-        world.launch(world.machines[1])
-        while world.home is None:
-            assert len(world.valid_tables()) <= 1
-            await asyncio.sleep(0.01)
-        assert not home.table.is_valid()
-
-
-@simulated
 async def test_the_next_home_waits_for_the_lease_unless_the_first_one_left():
     for leaves, lost in ((True, 0.0), (False, 0.0), (False, 1.0)):
         world = World(SimulatedStore(), 2)
@@ -182,15 +167,6 @@ async def test_a_home_that_leaves_takes_everything_along_and_stays_out():
     await asyncio.sleep(3)
     assert home.table.is_valid()
     assert copies(world) == {copy_row(A): (1, 2)}
-
-
-@simulated
-async def test_a_home_that_ray_has_replaced_does_not_begin():
-    world = World(SimulatedStore())
-    await world.agree()
-    process = Process(world.machines[0], "replaced")
-    with pytest.raises(UnavailableError, match="another home"):
-        await world.make_home(process).start()
 
 
 @simulated
@@ -260,26 +236,6 @@ async def test_on_the_machine_with_the_files_a_store_that_has_lost_writes_is_men
         else:
             assert home.table.get([A, B]).keys() == {A}
         assert record(world).copied > 0
-
-
-@simulated
-async def test_a_home_that_ends_while_it_loads_leaves_no_half_table():
-    for is_lost in (False, True):
-        world = World(SimulatedStore(), 2)
-        home, process = await begin(world)
-        home.table.change({f"run{n}\0a".encode(): row_of(1, 1) for n in range(30)})
-        await home.leave()
-        process.alive, earlier = False, dict(world.store.rows)
-        victim = world.launch(world.machines[1])
-        while record(world).term == home.term:
-            await asyncio.sleep(0.0001)
-        victim.alive = False  # its files are there, and the record has their nonce
-        files: Any = world.machines[1].files
-        assert record(world).nonce == files.form.nonce
-        assert record(world).copied == 0
-        world.store.rows = earlier if is_lost else world.store.rows
-        second, _ = await begin(world, 1)
-        assert len(second.table.rows) == 30
 
 
 @simulated
