@@ -38,75 +38,42 @@ def _around(before: bytes, after: bytes) -> Callable[[bytes], bytes]:
 
 JUNCTION = b'{"junction_id":"300839359",'
 SAMPLE = JUNCTION + b'"historical_data":[{"timestamp":1774000000,"vehicle_count":1,"occupancy":0.1,'
+STEP = _around(JUNCTION + b'"obs_data":[', b"]}")
+DECISION = _around(b'{"junctionId":"300839359","observations":[', b"]}")
+DENSITIES = _around(b'{"data":[[', b",1,1,1,1],[1,1,1,1,1],[1,1,1,1,1]]}")
+SAMPLES = _around(SAMPLE + b'"avg_speed":', b"}]}")
+LOAN = _around(b'{"mobileNumber":"4354437687","totalLoan":', b"}")
 ROUTES = {
-    "step": Route(
-        "POST",
-        "/predict_action",
-        _around(JUNCTION + b'"obs_data":[', b"]}"),
-        422,
-        "inference",
-        "detail",
-    ),
-    "decision": Route(
-        "POST",
-        "/api/traffic/action",
-        _around(b'{"junctionId":"300839359","observations":[', b"]}"),
-        400,
-        "gateway",
-        "message",
-    ),
-    "density": Route(
-        "POST",
-        "/predict",
-        _around(b'{"data":[[', b",1,1,1,1],[1,1,1,1,1],[1,1,1,1,1]]}"),
-        400,
-        "density",
-        "detail",
-    ),
-    "flow": Route(
-        "POST", "/forecast", _around(SAMPLE + b'"avg_speed":', b"}]}"), 400, "density", "detail"
-    ),
-    "loan": Route(
-        "PUT",
-        "/api/loans",
-        _around(b'{"mobileNumber":"4354437687","totalLoan":', b"}"),
-        400,
-        "loans",
-        "title",
-    ),
+    "step": Route("POST", "/predict_action", STEP, 422, "inference", "detail"),
+    "decision": Route("POST", "/api/traffic/action", DECISION, 400, "gateway", "message"),
+    "density": Route("POST", "/predict", DENSITIES, 400, "density", "detail"),
+    "flow": Route("POST", "/forecast", SAMPLES, 400, "density", "detail"),
+    "loan": Route("PUT", "/api/loans", LOAN, 400, "loans", "title"),
 }
 NUMBERS = {
     "1e400": b"1e400",
     "-1e400": b"-1e400",
     "NaN": b"NaN",
     "Infinity": b"Infinity",
-    "-Infinity": b"-Infinity",
     "an exponent of 20 digits": b"1e99999999999999999999",
     "4300 digits": b"9" * 4300,
-    "10,000 digits": b"9" * 10_000,
     "-10,000 digits": b"-" + b"9" * 10_000,
     "leading zero": b"01",
     "plus": b"+1",
-    "0x10": b"0x10",
     "1_000": b"1_000",
 }
 SMALL = {"-0": b"-0", "1e-400": b"1e-400", "10,000 decimals": b"0." + b"1" * 10_000}
 NO_OBJECTS = {
     "60,000 brackets": b"[" * 60_000,
-    "60,000 brackets, closed": b"[" * 30_000 + b"]" * 30_000,
     "10,000 objects deep": b'{"a":' * 10_000,
     "deep in a field": b'{"junction_id":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
-    "string of 60 KB": b'"' + b"a" * 60_000 + b'"',
     "lone surrogate": b'{"junction_id":"\\ud800","junctionId":"\\ud800","loanType":"\\ud800"}',
     "not UTF-8": b'{"junction_id":"\xff"}',
-    "overlong UTF-8": b'{"junction_id":"\xc0\xaf"}',
     "UTF-16": "{}".encode("utf-16"),
     "byte order mark": b"\xef\xbb\xbf{}",
     "trailing garbage": b"{} x",
-    "two documents": b"{}{}",
     "comma at the end": b'{"a":1,}',
     "NUL": b'{"a":"\0"}',
-    "60 KB of spaces": b" " * 60_000,
     "nothing but null": b"null",
     "form": b"junction_id=300839359&obs_data=1",
     "multipart": b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n',
