@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command 
 VENV   := .venv
 TOOLS  := .venv-tools
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install
 # Each index offers other builds of PyTorch, of which some need packages that others do not: no lock has its hash, and
 # pyproject.toml alone pins it.
 PINNED := grep -ohE '^[a-z0-9._-]+==[^ ]+|torch==[0-9.]+' requirements.lock requirements-dev.lock pyproject.toml
@@ -161,9 +161,12 @@ $(BIN)/python:
 	@echo "Making the virtual environment in $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
+# A dot for each package that pip collects, since it unpacks them all only then.
+DOTS := { while read -r verb rest; do case $$verb in Collecting) printf .;; Installing) printf ' unpacking ';; esac; done; echo; }
+
 define INSTALL
 @echo "Installing $(1) (a few minutes the first time) ..."
-@{ $(PIP) --require-hashes $(patsubst %,-r %,$(filter %.lock,$^)) && $(PIP) --no-build-isolation -e '$(2)'; } || \
+@set -o pipefail; { $(PIP) --require-hashes $(patsubst %,-r %,$(filter %.lock,$^)) && $(PIP) --no-build-isolation -e '$(2)'; } | $(DOTS) || \
 	{ echo "The installation failed; the lines above say why." >&2; exit 1; }
 @touch $@
 endef

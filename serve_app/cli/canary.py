@@ -110,7 +110,7 @@ def _change(
     options: argparse.Namespace, make: Callable[[Config, str, argparse.Namespace], Config]
 ) -> None:
     instance = None if options.cluster else running(options)
-    silent = replace(rollout_of(options, instance), report=lambda name, status, seconds: None)
+    silent = replace(rollout_of(options, instance), report=lambda names, waiting, seconds: None)
     config = silent.adjust(
         lambda config: make(config, canary.inference_app(config, options.app), options)
     )

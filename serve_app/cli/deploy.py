@@ -22,7 +22,6 @@ from serve_app.processes.edge import behind_edge
 from serve_app.processes.installation import releases_of, releases_of_cluster
 from serve_app.processes.instance import Instance
 from serve_app.rollout.capacity import describe_needs
-from serve_app.rollout.deploy import RUNNING
 from serve_app.rollout.rollout import Rollout
 from serve_app.rollout.smoke_test import find_problems
 
@@ -148,9 +147,9 @@ def rollout_of(options: argparse.Namespace, instance: Instance | None) -> Rollou
     return Rollout(dashboard, front, releases, options.timeout, _report, warn)
 
 
-def _report(name: str, status: str, seconds: float) -> None:
-    colour = "green" if status == RUNNING else "yellow"
-    results.print(f"  {name:<14} [{colour}]{status}[/{colour}] after {seconds:.1f} s", markup=True)
+def _report(names: list[str], waiting: list[str], seconds: float) -> None:
+    count = f"{len(names) - len(waiting)} of {len(names)} applications run after {seconds:.0f} s"
+    results.print(f"  {count}{'; waiting for ' if waiting else ''}{', '.join(waiting)}")
 
 
 def print_problems(instance: Instance, config: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -130,11 +130,12 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
             status_file_of(instance, role).clear()
         instance = place_front(options)
         config = behind_edge(config, instance)
-        results.print("Starting Ray ...")
+        results.print("Starting Ray; that takes up to a minute ...")
         rollout = rollout_of(options, instance)
         rollout.prepare_start(config)
         _supervise(options, instance)
-        _wait_for_ray(instance)
+        rollout.check = _check_supervised(instance)
+        _wait_for_ray(instance, rollout.check)
         rollout.finish_start(config)
     except CommandError:
         instance.stop()
@@ -186,10 +187,24 @@ def _supervise(options: argparse.Namespace, instance: Instance) -> None:
         supervisor.start()
 
 
-def _wait_for_ray(instance: Instance) -> None:
+def _check_supervised(instance: Instance) -> Callable[[], None]:
+    """Return a function that raises an error if no supervisor will go on with the start."""
+    found = instance.processes(Role.SUPERVISOR)
+
+    def check() -> None:
+        nonlocal found
+        found = [*filter(instance.owns, found)] or instance.processes(Role.SUPERVISOR)
+        if not found:
+            raise InstanceError("The supervisor and its guard have died. Everything was stopped.")
+
+    return check
+
+
+def _wait_for_ray(instance: Instance, check: Callable[[], None]) -> None:
     status_file = status_file_of(instance, Role.RAY)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not instance.is_running():
+        check()
         error = status_file.read().error
         if error or time.monotonic() > deadline:
             raise InstanceError(error or f"Ray did not start; see {instance.data_dir / 'logs'}.")

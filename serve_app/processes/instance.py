@@ -177,11 +177,15 @@ class Instance:
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._dashboard_answers():
-            if ended() is not None or time.monotonic() > deadline:
-                tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
+            code = ended()
+            if code is not None or time.monotonic() > deadline:
+                written = self.log.read_text(errors="replace").split("\n")
+                last = next(filter(str.strip, reversed(written)), f"it ended with code {code}")
+                slow = f"it does not answer after {START_TIMEOUT_S:.0f} s"
                 self.stop_ray()
                 raise InstanceError(
-                    f"Ray did not start; {self.log} ends with:\n  " + "\n  ".join(tail)
+                    f"Ray did not start: {(slow if code is None else last).strip().rstrip('.')}."
+                    f" Its logs are in {self.ray_dir / 'session_latest' / 'logs'}."
                 )
             time.sleep(0.1)
 

@@ -19,6 +19,9 @@ UNSETTLED = ("NOT_STARTED", "DEPLOYING")
 _FAILED = "DEPLOY_FAILED"
 _POLL_S = 0.2
 
+Report = Callable[[list[str], list[str], float], None]
+"""Receives the names of applications, those that do not run yet, and the seconds so far."""
+
 
 def deploy(dashboard: RayDashboard, config: dict[str, Any]) -> None:
     """Send the config, as ``serve deploy`` does.
@@ -52,34 +55,39 @@ def wait_until_running(
     dashboard: RayDashboard,
     names: list[str],
     timeout_s: float,
-    report: Callable[[str, str, float], None] = lambda name, status, seconds: None,
+    report: Report = lambda names, waiting, seconds: None,
     accepted: Collection[str] = (RUNNING,),
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     """Return when every named application is RUNNING, or has another accepted status.
 
     Args:
-        report: called with name, status and seconds since the start at each change of status.
+        report: called first, and whenever fewer applications than ever are waited for: one that
+            runs is deployed again for more replicas.
+        check: called again and again; raises an error if waiting is in vain.
 
     Raises:
         DeployError: an application failed, or the timeout passed.
     """
     started = time.monotonic()
-    seen: dict[str, str] = {}
+    fewest = len(names) + 1
     while True:
+        check()
         elapsed = time.monotonic() - started
-        now = _poll(dashboard)
-        for name in names:
-            status, message = now.get(name, ("NOT_STARTED", ""))
-            if seen.get(name) != status:
-                seen[name] = status
-                report(name, status, elapsed)
+        found = _poll(dashboard)
+        now = {name: found.get(name, ("NOT_STARTED", "")) for name in names}
+        for name, (status, message) in now.items():
             if status == _FAILED:
                 raise DeployError(f"Application {name} is {status}: {_last_line(message)}")
-        if all(status in accepted for status in seen.values()):
+        waiting = [name for name, (status, _) in now.items() if status not in accepted]
+        if len(waiting) < fewest:
+            fewest = len(waiting)
+            report(names, waiting, elapsed)
+        if not waiting:
             return
         if elapsed > timeout_s:
-            slow = [name for name, status in seen.items() if status not in accepted]
-            raise DeployError(f"Not running after {timeout_s:.0f} s: {', '.join(slow)}")
+            slow = ", ".join(f"{name} ({now[name][0]})" for name in waiting)
+            raise DeployError(f"Not running after {timeout_s:.0f} s: {slow}")
         time.sleep(_POLL_S)
 
 

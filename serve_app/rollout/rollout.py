@@ -14,11 +14,16 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.canary import replaced_by
 from serve_app.rollout.capacity import growth_limit, nodes_of, shortfall
 from serve_app.rollout.code_version import stamp
-from serve_app.rollout.deploy import DRAINING, RUNNING, deploy, serves, wait_until_running
+from serve_app.rollout.deploy import (
+    DRAINING,
+    RUNNING,
+    Report,
+    deploy,
+    serves,
+    wait_until_running,
+)
 from serve_app.rollout.releases import Releases
 from serve_app.rollout.stages import Config, rolling_update
-
-Report = Callable[[str, str, float], None]
 
 _INTERRUPTED = "Interrupted: restoring the previous release. Another Ctrl-C ends that, too."
 _MIXED = (
@@ -34,16 +39,18 @@ class Rollout:
     Attributes:
         front: Serve's port, which cannot change while Serve runs; None for the config's own.
         timeout_s: how long each application may take until it runs.
-        report: called with name, status and seconds at each change of status.
+        report: called when more applications run than before.
         warn: called with a sentence about something that the operator may not expect.
+        check: called while applications start; raises an error if waiting is in vain.
     """
 
     dashboard: RayDashboard
     front: int | None
     releases: Releases
     timeout_s: float
-    report: Report = field(default=lambda name, status, seconds: None)
+    report: Report = field(default=lambda names, waiting, seconds: None)
     warn: Callable[[str], None] = field(default=lambda sentence: None)
+    check: Callable[[], None] = field(default=lambda: None)
     _sent: Config | None = None
 
     def deploy(self, config: Config) -> bool:
@@ -191,7 +198,7 @@ class Rollout:
             raise DeployError(f"The cluster does not answer: {error}") from error
 
     def _wait(self, names: list[str], accepted: Collection[str] = (RUNNING,)) -> None:
-        wait_until_running(self.dashboard, names, self.timeout_s, self.report, accepted)
+        wait_until_running(self.dashboard, names, self.timeout_s, self.report, accepted, self.check)
 
     def _restore(self) -> str:
         """Send the current release again, and say in one sentence what serves now.

@@ -15,6 +15,7 @@ from serve_app.cli import up as up_command
 from serve_app.errors import ROOT, CommandError
 from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG
+from serve_app.processes.supervision.supervisor import Supervisor
 
 
 @pytest.fixture
@@ -115,6 +116,13 @@ def test_a_system_from_the_same_folder_goes_on(greenwave, config, started, run_f
     greenwave(*UP, *words, str(config))
     assert running.poll() is None
     assert len(started) == 1
+
+
+def test_a_start_whose_supervisor_dies_with_its_guard_ends(greenwave, config, monkeypatch):
+    monkeypatch.setattr(Supervisor, "start", lambda self: None)
+    refused = greenwave(*UP, "--no-edge", str(config))
+    assert refused.code == 1
+    assert "The supervisor and its guard have died. Everything was stopped." in refused.err
 
 
 def test_up_prints_how_to_add_a_policy(data_dir, capsys, tmp_path, monkeypatch):

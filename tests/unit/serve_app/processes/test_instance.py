@@ -89,6 +89,22 @@ def test_a_full_disk_is_reported_before_anything_is_started(tmp_path, short_dir,
     assert instance.processes() == []
 
 
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("Traceback:\n  Exception: too slow.\n\n", "Exception: too slow"),
+        ("", "it ended with code 3"),
+    ],
+)
+def test_a_head_that_ends_is_reported_in_one_sentence(tmp_path, written, reason):
+    instance = Instance(tmp_path, Ports.from_base(26500), tmp_path / "run")
+    instance.log.write_text(written)
+    with pytest.raises(InstanceError) as error:
+        instance.wait_until_started(lambda: 3)
+    logs = tmp_path / "run" / "ray" / "session_latest" / "logs"
+    assert str(error.value) == f"Ray did not start: {reason}. Its logs are in {logs}."
+
+
 def test_the_edge_and_the_supervisor_outlive_ray(tmp_path):
     instance = Instance(tmp_path)
     roles = [Role.RAY, Role.EDGE, Role.SUPERVISOR]

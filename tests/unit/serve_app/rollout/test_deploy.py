@@ -38,14 +38,14 @@ def states(ray_api: FakeRay) -> list[dict[str, Any]]:
     return reported
 
 
-def wait(ray_api: FakeRay, *accepted: str) -> list[str]:
-    """Return the statuses that are reported until the application runs."""
+def wait(ray_api: FakeRay, *accepted: str, names: tuple[str, ...] = ("flow",)) -> list[str]:
+    """Return what is reported as waited for until all applications run."""
     seen: list[str] = []
     wait_until_running(
         ray_api.dashboard,
-        ["flow"],
+        [*names],
         timeout_s=10,
-        report=lambda name, status, seconds: seen.append(status),
+        report=lambda names, waiting, seconds: seen.append(" ".join(waiting)),
         accepted=(RUNNING, *accepted),
     )
     return seen
@@ -53,7 +53,17 @@ def wait(ray_api: FakeRay, *accepted: str) -> list[str]:
 
 def test_unhealthy_is_not_final(ray_api, states):
     states += [state("UNHEALTHY"), state("DEPLOYING"), state("RUNNING")]
-    assert wait(ray_api) == ["UNHEALTHY", "DEPLOYING", "RUNNING"]
+    assert wait(ray_api) == ["flow", ""]
+
+
+def test_progress_never_goes_back(ray_api):
+    """An application that runs is deployed again, for its other replicas."""
+    flow, density = APPLICATION, APPLICATION | {"name": "density"}
+    polls = iter(["DEPLOYING", "DEPLOYING", "RUNNING", "DEPLOYING", "DEPLOYING", "RUNNING"])
+    last = ["RUNNING", "RUNNING"]
+    ray_api.serve(flow, density)
+    ray_api.report = lambda config: state(next(polls, None) or last.pop())
+    assert wait(ray_api, names=("flow", "density")) == ["flow density", "density", ""]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +92,9 @@ def test_a_failure_is_reported_by_the_last_line_of_what_failed(ray_api, states, 
 def test_a_new_version_may_be_accepted_while_the_old_one_drains(ray_api, states, replicas, drains):
     changing = state("DEPLOYING", "", "", *replicas)
     states += [changing, state("RUNNING")]
-    assert wait(ray_api, DRAINING) == ([DRAINING] if drains else ["DEPLOYING", RUNNING])
+    assert wait(ray_api, DRAINING) == ([""] if drains else ["flow", ""])
     states[:] = [changing, state("RUNNING")]
-    assert wait(ray_api)[-1] == RUNNING, "by default, it must have ended"
+    assert wait(ray_api) == ["flow", ""], "by default, it must have ended"
 
 
 def test_a_config_is_served_when_its_code_is_what_was_sent_last(ray_api):
