@@ -97,20 +97,32 @@ def _rollback(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     with naming_broken_files():
-        from serve_app.rollout.config import read_config
+        from serve_app.rollout.config import InvalidServeConfigError, read_config
         from serve_app.rollout.model_files import find_file_faults
     checked = []
     for path in options.config:
-        config = read_config(path)
-        faults = list(find_file_faults(config))  # the machine that serves it may have the file
-        name, needs = os.path.relpath(path), describe_needs(config)
-        checked.append({"config": name, "needs": needs, "not_servable_here": faults})
-        if not options.json:
+        name = os.path.relpath(path)
+        needs, not_here, faults = "", [], []
+        try:
+            config = read_config(path)
+            needs = describe_needs(config)
+            not_here = list(find_file_faults(config))  # the machine that serves it may have it
+        except InvalidServeConfigError as error:
+            faults = error.faults
+        found = {"needs": needs or None, "not_servable_here": not_here, "faults": faults}
+        checked.append({"config": name, **found})
+        if options.json:
+            continue
+        if needs:
             results.print(f"{name}: valid, {needs}")
-            for fault in faults:
-                warn(f"  It cannot be served here: {fault}")
+        for fault in faults:
+            warn(f"{name}: {fault}")
+        for fault in not_here:
+            warn(f"  It cannot be served here: {fault}")
     if options.json:
         write_json(checked)
+    if any(each["faults"] for each in checked):
+        raise CommandError("Not every config is valid.")
     if not options.elsewhere and any(each["not_servable_here"] for each in checked):
         raise CommandError(
             "Not every config can be served here."

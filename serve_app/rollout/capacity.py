@@ -94,12 +94,13 @@ def surge(config: Config) -> Need:
 def describe_needs(config: Config) -> str:
     """Describe what the config needs on a cluster of one node."""
     low, high, extra = least(config), most(config), surge(config)
+    cpus, megabytes = low.cpus + extra.cpus, low.megabytes + extra.megabytes
     ray = megabytes_of_ray(1)
-    return (
-        f"needs {low.cpus + extra.cpus:.4g} CPUs and"
-        f" {(low.megabytes + extra.megabytes + ray) / 1000:.1f} GB,"
-        f" can grow to {high.cpus:g} and {(high.megabytes + ray) / 1000:.1f} GB"
-    )
+    needs = f"needs {cpus:.4g} CPUs and {(megabytes + ray) / 1000:.1f} GB"
+    if high == low:
+        return needs
+    most_megabytes = max(high.megabytes, megabytes) + ray
+    return f"{needs}, can grow to {max(high.cpus, cpus):.4g} and {most_megabytes / 1000:.1f} GB"
 
 
 def megabytes_of_ray(nodes: int) -> int:

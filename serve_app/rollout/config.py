@@ -39,6 +39,10 @@ _FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_
 class InvalidServeConfigError(CommandError):
     """The config is not valid; the message lists every fault with its place."""
 
+    def __init__(self, path: Path, faults: list[str]) -> None:
+        super().__init__(f"{path} is not valid:\n  " + "\n  ".join(faults))
+        self.faults = faults
+
 
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a mapping with a key twice, of which PyYAML takes the last."""
@@ -65,10 +69,9 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidServeConfigError(f"Cannot read {path}: {error}") from error
-    faults = list(find_faults(config))
-    if faults:
-        raise InvalidServeConfigError(f"{path} is not valid:\n  " + "\n  ".join(faults))
+        raise InvalidServeConfigError(path, [f"Cannot read it: {error}"]) from error
+    if faults := list(find_faults(config)):
+        raise InvalidServeConfigError(path, faults)
     for application in config["applications"]:
         application.setdefault("route_prefix", "/")  # as Ray does
         _anchor_paths(application, path.parent)
@@ -86,7 +89,9 @@ def _anchor_paths(application: dict[str, Any], folder: Path) -> None:
     for options in filter(None, places):
         for key in _PATHS & options.keys():
             if options[key] and not (ROOT / options[key]).exists():
-                options[key] = anchored(options[key], folder)
+                is_missing = not (folder / options[key]).exists()
+                is_shipped = folder.resolve() == ROOT / "configs"  # where paths begin at ROOT
+                options[key] = anchored(options[key], ROOT if is_missing and is_shipped else folder)
 
 
 def find_faults(config: object) -> Iterator[str]:

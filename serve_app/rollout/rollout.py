@@ -69,7 +69,7 @@ class Rollout:
         """
         with self.releases.rollout_lock():
             prepared = self._prepare(config)
-            self._check_room(prepared)
+            self._check_cluster(prepared)
             self._warn_of_losses(prepared)
             current = self.releases.current()
             self._release(prepared, self.releases.add)
@@ -82,7 +82,7 @@ class Rollout:
             DeployError: the cluster has no room for it.
         """
         prepared = self._prepare(config)
-        self._check_room(prepared)
+        self._check_cluster(prepared)
         return self.releases.current(), prepared
 
     def adjust(self, change: Callable[[Config], Config]) -> Config:
@@ -114,7 +114,7 @@ class Rollout:
             if previous is None:
                 raise DeployError("There is no release before the current one.")
             prepared = self._prepare(previous)
-            self._check_room(prepared)
+            self._check_cluster(prepared)
             self._release(prepared, self.releases.undo)
 
     def prepare_start(self, config: Config) -> None:
@@ -145,9 +145,9 @@ class Rollout:
             stamped["http_options"] = (stamped.get("http_options") or {}) | {"port": self.front}
         return stamped
 
-    def _check_room(self, config: Config) -> None:
+    def _check_cluster(self, config: Config) -> None:
         try:
-            nodes = nodes_of(self.dashboard)
+            nodes, running = nodes_of(self.dashboard), self.dashboard.applications()
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             reason = "refuses Ray's token" if status in (401, 403) else f"answers {status}"
@@ -158,6 +158,8 @@ class Rollout:
             raise DeployError(f"{sentence} Nothing has been changed.")
         if sentence := growth_limit(config, nodes):
             self.warn(sentence)
+        if removed := sorted(running.keys() - set(_names(config))):
+            self.warn(f"Removed, because the config does not have them: {', '.join(removed)}.")
 
     def _release(self, config: Config, keep: Callable[[Path], None]) -> None:
         """Deploy a config; once it runs, keep its file as a release."""

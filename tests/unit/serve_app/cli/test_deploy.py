@@ -9,7 +9,9 @@ import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import deploy as deploy_command
+from serve_app.errors import ROOT
 from serve_app.processes.installation import instance_of
+from serve_app.rollout.config import read_config
 from serve_app.rollout.rollout import Rollout
 
 BROKEN = b"no weights"
@@ -58,6 +60,20 @@ def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(
     assert refused.code == 1
     assert message.replace("BROKEN", str(broken)) in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_a_check_reports_every_config_to_programs_too(greenwave, tmp_path):
+    (tmp_path / "config.yaml").write_text("applications: []\nport: 1")
+    checked = greenwave("check", str(tmp_path / "config.yaml"), "serve_config.yaml", "--json")
+    invalid, valid = json.loads(checked.out)
+    assert (checked.code, checked.err) == (1, "Not every config is valid.\n")
+    assert any("port: unknown key" in fault for fault in invalid["faults"])
+    assert (valid["faults"], valid["needs"][:5]) == ([], "needs")
+
+
+def test_a_missing_file_of_a_shipped_config_is_named_where_its_comments_put_it():
+    application = read_config(ROOT / "configs" / "two-cities.yaml")["applications"][2]
+    assert ROOT / application["args"]["agent_path"] == ROOT / ".data" / "harbour.untrained.th"
 
 
 def test_a_cluster_without_supervision_is_named_by_its_dashboard(

@@ -127,8 +127,15 @@ def test_in_a_cluster_no_application_finds_place_for_all_of_its_replicas_on_one_
 
 
 def test_the_needs_are_described_in_one_line():
-    text = describe_needs(config({"num_replicas": 2, "max_surge_percent": 50}))
-    assert text == "needs 3 CPUs and 1.3 GB, can grow to 2 and 1.2 GB"
+    fixed = {"num_replicas": 2, "max_surge_percent": 50}
+    assert describe_needs(config(fixed)) == "needs 3 CPUs and 1.3 GB"
+    growing = {"autoscaling_config": {"max_replicas": 4}}
+    text = describe_needs(config(growing))
+    assert text == "needs 1 CPUs and 1.1 GB, can grow to 4 and 1.4 GB"
+    surging = config(
+        {"autoscaling_config": {"min_replicas": 4, "max_replicas": 5}} | {"max_surge_percent": 50}
+    )
+    assert describe_needs(surging) == "needs 6 CPUs and 1.6 GB, can grow to 6 and 1.6 GB"
 
 
 def one(**deployment: object) -> dict[str, Any]:

@@ -131,8 +131,7 @@ def test_after_ctrl_c_the_current_release_is_restored(
         change(rollout, way)
     assert ray_api.sent[-1] == releases.current() == config("second")
     assert releases.previous() == config("first")
-    (warning,) = warnings
-    assert "restoring the previous release" in warning
+    assert "restoring the previous release" in warnings[-1]
 
 
 def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, ray_api):
@@ -209,6 +208,13 @@ def test_a_restored_release_needs_no_room(rollout, ray_api, bad):
     with pytest.raises(DeployError, match="The previous release still serves"):
         rollout.deploy(small)
     assert ray_api.sent[-1] == config("good")
+
+
+@pytest.mark.parametrize("way", ["deploy", "plan"])
+def test_applications_that_a_config_removes_are_named_before(way, rollout, ray_api, warnings):
+    ray_api.serve(*config("loans")["applications"], *config("a city")["applications"])
+    getattr(rollout, way)(config("loans"))
+    assert warnings == ["Removed, because the config does not have them: a city."]
 
 
 def test_a_config_that_can_outgrow_its_cluster_warns(rollout, ray_api, warnings):
