@@ -32,6 +32,8 @@ def main() -> int:
     except ModuleNotFoundError:
         sys.stderr.write(f"{NO_SERVICES}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     code: int = command_line.main()
     return code
 

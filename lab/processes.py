@@ -1,19 +1,28 @@
 """Processes of simulations: workers, as SUMO's library keeps one simulation per process, and SUMO.
 
-None outlives the process that started it, however that ends.
+None outlives the process that started it, however that ends. Their folders are removed at the
+latest when the next one is made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 
+_FOLDERS, _LOCK = "greenwave-run-", "lock"
+_LOCKED_AFTER_S = 10.0  # that a process may need to lock its new folder
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent ends
 
@@ -51,3 +60,24 @@ def _end_with(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended before
         os._exit(1)
+
+
+class RunFolder(TemporaryDirectory[str]):
+    """A temporary folder; first removes those that killed processes have left.
+
+    The kernel unlocks a folder when its process ends, however it ends.
+    """
+
+    def __init__(self) -> None:
+        for lock in Path(gettempdir()).glob(f"{_FOLDERS}*/{_LOCK}"):
+            with contextlib.suppress(OSError), lock.open() as file:  # of others, or being removed
+                if lock.stat().st_mtime < time.time() - _LOCKED_AFTER_S:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(lock.parent)
+        super().__init__(prefix=_FOLDERS)
+        self._lock = Path(self.name, _LOCK).open("w")  # noqa: SIM115 - until the cleanup
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def cleanup(self) -> None:
+        super().cleanup()
+        self._lock.close()

@@ -1,4 +1,4 @@
-"""Files that are never seen half written."""
+"""Files that are never seen half written, and folders that will take them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 
@@ -34,3 +35,17 @@ def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Check that files can be written to a folder, or that it can be created; leave nothing.
+
+    Raises:
+        OSError: they cannot be.
+    """
+    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    try:
+        with TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None

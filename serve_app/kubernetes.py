@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import ray
 import yaml
 
+from serve_app.processes.ray_head import OBJECT_STORE_BYTES
 from serve_app.rollout.capacity import (
     HEAD_MB,
     INFERENCE,
@@ -38,7 +39,6 @@ Document = dict[str, Any]
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "configs" / "rayservice.yaml.tmpl"
 USER = 10001  # of the Containerfile
-OBJECT_STORE_BYTES = 256 << 20  # nothing of ours travels through the object store
 MEMORY_MARGIN = 1.5  # beyond what was measured
 MIN_WORKERS = 2  # so that one may be evicted
 KEYS_FOLDER = "/etc/greenwave"

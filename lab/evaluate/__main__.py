@@ -26,6 +26,7 @@ from lab.evaluate.report import (
 )
 from lab.evaluate.runs import Run, read_runs
 from lab.sim.scenario import InvalidScenarioError
+from models.atomic_write import check_writable
 from models.networks.file import InvalidNetworkError
 from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY, InvalidPolicyFileError
 
@@ -108,6 +109,8 @@ def main() -> None:
     seeds = range(TEST_SEEDS.start, TEST_SEEDS.start + n_seeds)
     file = options.runs or chosen.file
     try:
+        for folder in (file.parent, UNFINISHED):
+            check_writable(folder)
         jobs = plan_jobs(options.study, seeds, policy, options.safe_policy, options.maps)
         if options.only:
             wanted = {*options.only}
@@ -119,6 +122,8 @@ def main() -> None:
         runs = evaluate(jobs, file, UNFINISHED, options.workers, chosen.columns)
     except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")
     tqdm.write(f"{len(runs)} runs are in {file}.")
     if is_resco or not options.only:
         chosen.report(runs, file)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import libsumo
 
+from lab.processes import RunFolder
 from lab.sim.environment import layers_of
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
@@ -63,6 +63,6 @@ def check_routes(scenario: Scenario) -> None:
     Raises:
         InvalidScenarioError: such as for a route that leaves the network.
     """
-    with TemporaryDirectory(prefix="greenwave-") as folder, sumo_errors(scenario):
+    with RunFolder() as folder, sumo_errors(scenario):
         drive(scenario, 0, Path(folder))
         libsumo.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from lab.evaluate.comparison import Comparison
 from lab.net.program import text_of
+from lab.processes import RunFolder
 from lab.sim.controllers import run
 from lab.sim.programs import Programs
 from lab.sim.simulator import read_states, shown_states
@@ -32,7 +32,7 @@ def export(comparison: Comparison, folder: Path) -> None:
             programs = "\n".join(control.elements)
             with atomic_write(folder / f"{name}.add.xml") as file:
                 file.write(f"<additional>\n{programs}\n</additional>\n".encode())
-        with TemporaryDirectory(prefix="greenwave-") as temporary:
+        with RunFolder() as temporary:
             outputs = Path(temporary)
             scenario = comparison.scenario_of(case)
             elements = (*scenario.elements, *shown_states(scenario, SHOWN))

@@ -11,14 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import sumo
 
 from lab.net.demand import Demand, InvalidDemandError
 from lab.net.net import load_net
-from lab.processes import run_child
+from lab.processes import RunFolder, run_child
 from models.networks.file import InvalidNetworkError
 
 # Vehicles enter on the emptiest lane and do not wait for a full one.
@@ -149,7 +148,7 @@ def _routed(
     """Let a router of SUMO make vehicles of flows, at random moments of their times."""
     if not flows:
         raise InvalidDemandError("The counts come to no vehicle at all.")
-    with TemporaryDirectory(prefix="greenwave-") as folder:
+    with RunFolder() as folder:
         requested, made, shares = (
             Path(folder, name) for name in ("flows.xml", "made.xml", "turns.xml")
         )

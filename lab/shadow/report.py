@@ -165,6 +165,9 @@ def _delay(saved: Saved | None) -> Iterator[str]:
     if saved is None:
         yield "Not asked for: add --net, the SUMO network, and --policy, the policy's file."
         return
+    if not saved.vehicles:
+        yield "No vehicle was counted, so no delay could be saved."
+        return
     yield (
         f"About {saved.saved} s per vehicle less with the policy ({saved.policy} s) than with the"
         f" net's programs ({saved.programs} s): mean and 95 % interval of {saved.seeds} simulations"

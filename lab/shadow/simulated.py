@@ -8,9 +8,9 @@ from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from xml.sax.saxutils import quoteattr
 
+from lab.processes import RunFolder
 from lab.shadow.lamps import Stages
 from lab.shadow.records import Record
 from lab.sim.controllers import Control, run
@@ -29,7 +29,7 @@ def simulate(scenario: Scenario, seed: int, control: Control) -> list[Record]:
         InvalidScenarioError: SUMO cannot drive the scenario.
     """
     observed: list[Observations] = []
-    with TemporaryDirectory(prefix="greenwave-") as temporary:
+    with RunFolder() as temporary:
         folder = Path(temporary)
         watched = replace(scenario, elements=(*scenario.elements, *_outputs(scenario)))
 

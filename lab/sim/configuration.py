@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from lab.net.program import seconds_of
-from lab.processes import run_child
+from lab.processes import RunFolder, run_child
 from lab.sim.scenario import Configured, InvalidScenarioError
 from models.networks.file import InvalidNetworkError
 
@@ -118,7 +117,7 @@ def sumo_options() -> Mapping[str, Option]:
     """Return the options of the installed SUMO, by their names and synonyms."""
     import sumo  # commands know their options without it
 
-    with TemporaryDirectory(prefix="greenwave-") as folder:
+    with RunFolder() as folder:
         template = Path(folder, "template.xml")
         command = [str(Path(sumo.SUMO_HOME, "bin", "sumo")), f"--save-template={template}"]
         run_child(command, TEMPLATE_TIMEOUT_S)

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 import libsumo
 import numpy as np
 
+from lab.processes import RunFolder
 from lab.sim.details import Queues, read_details
 from lab.sim.loops import Loops
 from lab.sim.metrics import Metrics, sum_up
@@ -66,7 +66,7 @@ class Environment:
             name: junction.scales
             for name, junction in network_of(scenario.network).junctions.items()
         }
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: RunFolder | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class Environment:
         """
         self.close()
         self.seed = seed
-        self._folder = TemporaryDirectory(prefix="greenwave-")
+        self._folder = RunFolder()
         folder = self._outputs = self._kept_outputs or Path(self._folder.name)
         self._loops = self._new_loops()
         elements = (*(self._programs or ()), *(self._loops.elements if self._loops else ()))

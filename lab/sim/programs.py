@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 import libsumo
 
 from lab.net.net import SumoNet
 from lab.net.program import Program, text_of
+from lab.processes import RunFolder
 from lab.sim.environment import layers_of
 from lab.sim.scenario import Scenario
 from lab.sim.simulator import drive, sumo_errors
@@ -144,7 +144,7 @@ def count_flows(scenario: Scenario, seed: int) -> Flows:
     All vehicles count with their whole routes, also those that have not departed at the end.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    with TemporaryDirectory(prefix="greenwave-") as folder:
+    with RunFolder() as folder:
         routes = Path(folder, "driven.xml")
         with sumo_errors(scenario):
             drive(scenario, seed, Path(folder), driven=routes)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from lab.net.program import text_of
+from lab.processes import RunFolder
 from lab.sim.controllers import Control, open_run, run
 from lab.sim.metrics import Metrics, read_trip_metrics
 from lab.sim.programs import Programs, free_id, program_element
@@ -52,6 +52,6 @@ def replay(scenario: Scenario, seed: int, programs: Programs, gui: bool = True) 
     """
     if not gui:
         return run(scenario, seed, programs)
-    with TemporaryDirectory(prefix="greenwave-") as folder:
+    with RunFolder() as folder:
         show(scenario, seed, Path(folder), programs.elements)
         return read_trip_metrics(Path(folder, TRIPS))

@@ -7,6 +7,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
@@ -59,8 +60,8 @@ def start(
     try:
         libsumo.start(command)
     except SUMO_ERRORS as error:
-        lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
-        raise libsumo.TraCIException(next(filter(None, lines), str(error))) from None
+        reason = _reason(said.read_text(encoding="utf-8", errors="replace"), str(error))
+        raise libsumo.TraCIException(reason) from None
     finally:
         faulthandler.cancel_dump_traceback_later()
         os.dup2(terminal, 2)
@@ -128,8 +129,13 @@ def show(scenario: Scenario, seed: int, folder: Path, programs: Sequence[str]) -
     window = str(Path(sumo.SUMO_HOME, "bin", "sumo-gui"))
     ran = run_child([window, *command, "--start", f"--delay={FRAME_MS}"])
     if ran.returncode:
-        said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
-        raise InvalidScenarioError(f"sumo-gui has failed: {said}")
+        raise InvalidScenarioError(f"sumo-gui has failed: {_reason(ran.stderr, 'no reason')}")
+
+
+def _reason(said: str, otherwise: str) -> str:
+    """Return SUMO's first error, which may go on in lines that begin with a space."""
+    first, *others = [*filter(str.strip, said.splitlines())] or [otherwise]
+    return " ".join([first, *map(str.strip, takewhile(lambda line: line[0] == " ", others))])
 
 
 @contextmanager

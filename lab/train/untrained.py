@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from lab.train.policy_network import RecurrentPolicy
+from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError
 from models.networks.network import Network, read_network
 from models.policy.form import PolicyForm
@@ -25,7 +26,8 @@ def save_untrained(path: Path, network: Network, *, agent_id: bool = True, seed:
     torch.manual_seed(seed)
     weights = RecurrentPolicy(PolicyForm.of(network, agent_id)).state_dict()
     path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(OrderedDict((name, each * _SCALE) for name, each in weights.items()), path)
+    with atomic_write(path) as file:
+        torch.save(OrderedDict((name, each * _SCALE) for name, each in weights.items()), file)
 
 
 def main() -> int:
@@ -39,9 +41,11 @@ def main() -> int:
     options = parser.parse_args()
     try:
         network = read_network(options.network)
+        save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
     except InvalidNetworkError as error:
         parser.error(str(error))
-    save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
+    except OSError as error:
+        sys.exit(f"{options.output}: {error.strerror}")
     said = f"{options.output} has random weights for {network.name}: they control traffic badly.\n"
     sys.stdout.write(said)
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab.sim.options import add_scenario, scenario_of
 from lab.sim.scenario import InvalidScenarioError
+from models.atomic_write import check_writable
 from models.networks.file import InvalidNetworkError
 from models.policy.form import InvalidPolicyFileError
 from serve_app.cli.demand import MAX_SEED
@@ -51,10 +52,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         raise CommandError("--seeds and --workers must be at least 1.")
     if not 0 <= options.first_seed <= MAX_SEED - options.seeds:
         raise CommandError(f"Seeds must be 0 to {MAX_SEED}.")
-    for name in ("output", "export"):
-        folder = getattr(options, name)
-        if folder is not None and folder.is_file():
-            raise CommandError(f"{folder} is a file. --{name} must name a folder.")
+    for folder in filter(None, (options.output, options.export)):
+        check_writable(folder)
     require("libsumo", "SUMO")
     with naming_broken_files():
         from lab.evaluate.comparison import Comparison, compare

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import NamedTuple
 
 import shtab
@@ -183,7 +185,10 @@ def _file_error(error: OSError) -> str:
         return str(error)
     advice = ""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        advice = ". Use a folder that you can write to; DATA_DIR sets the data folder"
+        advice = ". Use a folder that you can write to"
+        data_dir = Path(os.environ.get("DATA_DIR") or Settings.usual_data_dir()).absolute()
+        if Path(error.filename).absolute().is_relative_to(data_dir):
+            advice += "; DATA_DIR sets the data folder"
     return f"{error.filename}: {error.strerror}{advice}"
 
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
 from greenwave.client import Client, GreenwaveError
+from lab.processes import RunFolder
 from lab.shadow.event_files import write_events
 from lab.shadow.events import events_of
 from lab.shadow.findings import Findings, examine
@@ -228,7 +228,7 @@ def _estimate(options: argparse.Namespace, network: Network, findings: Findings)
         from models.policy.form import InvalidPolicyFileError
     assert network.file is not None
     errors = InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError, InvalidDemandError
-    with as_command_error(*errors), TemporaryDirectory(prefix="greenwave-") as folder:
+    with as_command_error(*errors), RunFolder() as folder:
         scenario = scenario_with(options, network.file, options.net, RouteFiles(()), 0, 1)
         scenario = replace(scenario, guarded=options.safety)
         return estimate_saved(findings, scenario, options.policy, options.seeds, Path(folder))

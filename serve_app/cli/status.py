@@ -59,9 +59,12 @@ def running(options: argparse.Namespace) -> Instance:
     instance = instance_of(options.port_base)
     if instance.is_running():
         return instance
-    error = status_file_of(instance, Role.RAY).read().error
+    ray = status_file_of(instance, Role.RAY).read()
     if instance.processes(Role.SUPERVISOR):
-        raise InstanceError(f"Ray is restarting. {error or ''}".strip())
+        if ray.since:  # its end has not been recorded
+            raise InstanceError("Ray does not answer: it is being stopped, or has just ended.")
+        starting = "restarting" if ray.restarts else "starting"
+        raise InstanceError(f"Ray is {starting}. {ray.error or ''}".strip())
     raise InstanceError(
         f"Greenwave is not running {_place(options)}. Start it with"
         f" `{make_command('up', options.port_base)}`, or name the"
@@ -83,28 +86,31 @@ def _status(options: argparse.Namespace) -> None:
     supervisor = Supervisor(instance, options.port_base)
     is_guarded, supervised = supervisor.is_guarded(), bool(supervisor.running(RUN))
     applications = [*_applications(instance.dashboard, instance.front_url)]
-    processes = [
-        _process("edge", edge.is_running(), status_file_of(instance, Role.EDGE), supervised),
-        _process("Ray", True, status_file_of(instance, Role.RAY), supervised),
-    ]
+    processes = [_process("Ray", True, status_file_of(instance, Role.RAY), supervised)]
+    if instance.has_edge:
+        status_file = status_file_of(instance, Role.EDGE)
+        processes.insert(0, _process("edge", edge.is_running(), status_file, supervised))
+    part = "guard" if supervised else "supervisor"
+    wrong = [*_not_running(applications + processes), *([] if is_guarded else [part])]
     urls = {f"{name} edge": url for name, url in edge.urls().items()}
     urls["Serve itself"] = instance.front_url
     missing = edge.serve_front().missing()
     if options.json:
         supervision = {"supervisor": is_guarded, "processes": processes}
         write_json({"applications": applications, **supervision, "front": missing, "urls": urls})
+        _judge(wrong)
         return
     _print_applications(applications)
     up = make_command("up", options.port_base)
     for each in processes:
         results.print(_in_words(each, up))
     if not is_guarded:
-        part = "guard" if supervised else "supervisor"
         results.print(f"{part:<14} STOPPED (start it with `{up}`)")
     for sentence in missing:
         results.print(f"{'front':<14} {sentence}")
     for name, url in urls.items():
         results.print(f"{name:<14} {url}")
+    _judge(wrong)
 
 
 def _cluster_status(options: argparse.Namespace) -> None:
@@ -117,6 +123,22 @@ def _cluster_status(options: argparse.Namespace) -> None:
         write_json({"applications": applications})
     else:
         _print_applications(applications)
+    _judge(_not_running(applications))
+
+
+def _not_running(parts: list[dict[str, Any]]) -> list[str]:
+    """Return the names of applications and processes that do not run, or are not ready."""
+    return [each["name"] for each in parts if each["status"] != RUNNING or each.get("not_ready")]
+
+
+def _judge(wrong: list[str]) -> None:
+    """Raise an error that names what is wrong, so that scripts see it in the exit code.
+
+    Raises:
+        InstanceError: something is.
+    """
+    if wrong:
+        raise InstanceError(f"Not everything runs: {', '.join(wrong)}.")
 
 
 def _print_applications(applications: list[dict[str, Any]]) -> None:

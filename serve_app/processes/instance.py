@@ -210,11 +210,13 @@ class Instance:
         self._record.unlink(missing_ok=True)
 
     def remove_runtime_files(self) -> None:
-        """Remove what a stopped cluster leaves behind.
+        """Remove the sockets that a stopped cluster leaves behind, and Ray's logs.
 
         Raises:
-            InstanceError: it may be another user's.
+            InstanceError: they may be another user's.
         """
+        for socket in self.data_dir.glob("*.sock"):  # of the edge
+            socket.unlink(missing_ok=True)
         if self.runtime_dir.exists():
             make_private(self.runtime_dir)
             shutil.rmtree(self.runtime_dir, ignore_errors=True)

@@ -13,7 +13,7 @@ from serve_app.ray_dashboard import token_environment
 
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
-OBJECT_STORE_BYTES = 256 << 20  # nothing here travels through the object store
+OBJECT_STORE_BYTES = 256 << 20  # nothing of ours travels through the object store
 
 
 def command(ports: Ports, ray_dir: Path) -> list[str]:

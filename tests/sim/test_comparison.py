@@ -145,10 +145,18 @@ def test_the_policy_takes_the_actions_that_its_network_defines(town, tmp_path):
 
 def test_files_that_do_not_fit_are_a_sentence_and_nothing_is_written(town, tmp_path, capsys):
     other = save(agent_for(small_city()), tmp_path / "other.th")
-    names = "bad.rou.xml", "bad.net.xml", "mute.net.xml", "short.net.xml", "bad.json"
-    routes, net, mute, short, file = (tmp_path / name for name in names)
-    edges = '<route edges="left0A0 B0right0"/>'
-    routes.write_text(f'<routes><vehicle id="a" depart="400">{edges}</vehicle></routes>')
+    names = (
+        "bad.net.xml",
+        "mute.net.xml",
+        "short.net.xml",
+        "bad.json",
+        "bad.rou.xml",
+        "lost.rou.xml",
+    )
+    net, mute, short, file, routes, lost = (tmp_path / name for name in names)
+    for path, to in {routes: "B0right0", lost: "nowhere"}.items():
+        edges = f'<route edges="left0A0 {to}"/>'
+        path.write_text(f'<routes><vehicle id="a" depart="400">{edges}</vehicle></routes>')
     net.write_text(town.net.read_text().replace('<tlLogic id="A0"', '<tlLogic id="Z0"'))
     logic = re.compile(r'<tlLogic id="A0".*?</tlLogic>', re.DOTALL)
     without = {mute: r' state="[^"]*"', short: r'(?<=state=")..'}
@@ -165,6 +173,7 @@ def test_files_that_do_not_fit_are_a_sentence_and_nothing_is_written(town, tmp_p
         "fc1.weight has shape (128, 10), expected (128, 15)": {"policy": other},
         "no such file": {"policy": tmp_path / "none.th"},
         "No connection between edge 'left0A0' and edge 'B0right0'": {"routes": routes},
+        "for vehicle 'a' is not known. The route can not be build": {"routes": lost},
         "nowhere.xml is not there": {"routes": tmp_path / "nowhere.xml"},
         "bad.net.xml has no signal A0, which a town has": {"net": net},
         "mute.net.xml: the program of signal A0 has phases without states": {"net": mute},

@@ -53,6 +53,13 @@ def test_the_command_reports_the_delay(town, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_a_city_without_vehicles_has_no_delay(town, tmp_path, capsys):
+    (tmp_path / "empty.rou.xml").write_text("<routes/>")
+    empty = f"--routes={tmp_path / 'empty.rou.xml'}"
+    assert called(town, "--controller=greedy", "--no-gui", empty) == 0
+    assert "greedy, seed 1: no vehicles." in capsys.readouterr().err
+
+
 def test_without_a_display_and_with_unknown_names_it_ends_in_a_sentence(town, capsys, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     assert called(town, "--controller=greedy") == 1

@@ -12,13 +12,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from tqdm import tqdm
 
 from lab.net.net import load_net
-from lab.processes import make_pool
+from lab.processes import RunFolder, make_pool
 from lab.sim.controllers import run
 from lab.sim.daily_demand import DAY_S
 from lab.sim.fixed_time import FixedTime
@@ -71,7 +70,7 @@ def _simulate_to_file(folder: Path, number: int) -> None:
 
 def simulate_day(day: Day) -> Measurements:
     """Run SUMO through a day; takes about 20 s of one core."""
-    with TemporaryDirectory(prefix="greenwave-day-") as folder:
+    with RunFolder() as folder:
         output = Path(folder, "minutes.xml")
         minutes = ET.Element(
             "edgeData", id="minutes", period="60", file=str(output), excludeEmpty="true"

@@ -42,3 +42,12 @@ def test_it_prints_its_version():
 def test_it_completes_commands_and_options(shell):
     script = greenwave("completion", shell).stdout
     assert all(word in script for word in ("rollback", "port-base", "evaluate"))
+
+
+def test_ctrl_c_while_it_imports_ends_with_130(tmp_path):
+    (tmp_path / "serve_app").mkdir()
+    (tmp_path / "serve_app" / "__init__.py").write_text("raise KeyboardInterrupt")
+    program = f"from greenwave import __main__ as m; m.app_folder = lambda: {str(tmp_path)!r}"
+    call = [sys.executable, "-c", f"{program}; raise SystemExit(m.main())"]
+    ran = subprocess.run(call, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "")

@@ -8,8 +8,6 @@ from serve_app.cli.hints import make_command
 from serve_app.cli.main import main
 from serve_app.settings import Settings
 
-NOT_RUNNING = ["--port-base", "31000"]
-
 
 def test_the_usual_folder_needs_no_word(monkeypatch):
     monkeypatch.delenv("DATA_DIR", raising=False)

@@ -19,10 +19,11 @@ def test_the_commands_say_which_seeds_there_are(seed, capsys):
     assert "Seeds must be 0 to 2147483647." in capsys.readouterr().err
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):
+@pytest.mark.parametrize("option", ["output", "export"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_runs(tmp_path, capsys, option):
     (tmp_path / "page").write_text("mine")
-    assert (
-        main(["lab", "evaluate", "--network", "no.json", "--output", str(tmp_path / "page")]) == 1
-    )
-    assert "is a file. --output must name a folder." in capsys.readouterr().err
-    assert (tmp_path / "page").read_text() == "mine"
+    folders = {"output": tmp_path / "new", option: tmp_path / "page" / "of"}
+    words = [f"--{name}={folder}" for name, folder in folders.items()]
+    assert main(["lab", "evaluate", "--network", "no.json", *words]) == 1
+    assert capsys.readouterr().err == f"{tmp_path / 'page' / 'of'}: Not a directory\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]

@@ -12,6 +12,7 @@ import pytest
 
 from serve_app.cli import status as status_command
 from serve_app.cli.main import main
+from serve_app.processes.edge import Edge
 from serve_app.processes.installation import instance_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
@@ -57,7 +58,7 @@ def status(capsys):
     """Return each line by its first word."""
 
     def run() -> dict[str, str]:
-        assert main(["status"]) == 0
+        main(["status"])
         return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
 
     return run
@@ -82,8 +83,10 @@ def test_a_dead_guard_is_reported_and_a_dead_supervisor(start, status, tmp_path)
 
 def test_programs_read_it_as_json(start, capsys):
     start(RUN)
-    assert main(["status", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    assert main(["status", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert err == "Not everything runs: edge, guard.\n"
+    printed = json.loads(out)
     assert printed["applications"] == [
         {"name": "flow", "status": "RUNNING", "message": "", "not_ready": []}
     ]
@@ -110,6 +113,31 @@ def test_a_dead_supervisor_is_reported(start, status):
     assert "not supervised" in status()["Ray"]
 
 
+def test_what_runs_as_a_whole_ends_with_0(start, monkeypatch):
+    start(GUARD), start(RUN)
+    monkeypatch.setattr(Edge, "is_running", lambda self: True)
+    assert main(["status"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "message"),
+    [
+        ({"since": 1.0, "error": "Old."}, "Ray does not answer: it is being stopped, or has"),
+        ({"since": None, "restarts": 1, "error": "Ray has ended."}, "Ray is restarting. Ray has"),
+        ({}, "Ray is starting."),
+    ],
+)
+def test_without_ray_the_status_gives_the_present_reason(
+    start, monkeypatch, recorded, message, tmp_path, capsys
+):
+    start(RUN)
+    (tmp_path / "ray.json").write_text(json.dumps(recorded))
+    monkeypatch.undo()
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    assert main(["status"]) == 1
+    assert capsys.readouterr().err.startswith(message)
+
+
 def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):
     assert "front" not in status()
     monkeypatch.setattr(ServeFront, "missing", lambda self: ["It lacks ids."])
@@ -119,6 +147,8 @@ def test_what_serves_front_lacks_is_reported(start, status, monkeypatch):
 def test_down_leaves_the_files_of_a_system_with_another_data_folder(monkeypatch, tmp_path, capsys):
     files = tmp_path / "run"
     files.mkdir()
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another" / "edge.sock").touch()
     with socket.create_server(("127.0.0.1", 0)) as edge:
         ports = Ports(http=edge.getsockname()[1])
         instance = Instance(tmp_path / "another", ports, files)
@@ -128,3 +158,4 @@ def test_down_leaves_the_files_of_a_system_with_another_data_folder(monkeypatch,
         assert files.exists()
     assert main(["down"]) == 0
     assert not files.exists()
+    assert not (tmp_path / "another" / "edge.sock").exists()
