@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import ray
 import yaml
 
-from serve_app.processes.ray_head import OBJECT_STORE_BYTES
 from serve_app.rollout.capacity import (
     HEAD_MB,
     INFERENCE,
     NODE_MB,
+    OBJECT_STORE_BYTES,
     REPLICA_MB,
     STATE_ACTOR_MB,
     STATE_MB,

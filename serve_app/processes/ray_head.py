@@ -10,10 +10,10 @@ from pathlib import Path
 from serve_app.errors import InstanceError
 from serve_app.processes.ports import Ports, holder, is_free
 from serve_app.ray_dashboard import token_environment
+from serve_app.rollout.capacity import OBJECT_STORE_BYTES
 
 PORT_TIMEOUT_S = 15.0
 FREE_DISK_BYTES = 1 << 30
-OBJECT_STORE_BYTES = 256 << 20  # nothing of ours travels through the object store
 
 
 def command(ports: Ports, ray_dir: Path) -> list[str]:

@@ -21,6 +21,7 @@ STATE_ACTOR_MB = 70
 STATE_MB = 0.0033  # of shared memory, once for all processes of a machine
 NODE_MB = 400
 HEAD_MB = 600
+OBJECT_STORE_BYTES = 256 << 20  # nothing of ours travels through the object store
 
 INFERENCE = "serve_app.inference:build"
 _AUTO = {"min_replicas": 1, "max_replicas": 100}  # Serve's meaning of `num_replicas: auto`
