@@ -28,7 +28,7 @@ def test_an_unknown_key_is_refused_by_name(title):
         ("Gateway", {"fallback": "green"}),
         *(("Gateway", {"plan_time_zone": each}) for each in ("Mars/Olympus", "../UTC", "")),
         *(("Inference", {each: 0}) for each in ("shards", "max_states")),
-        ("Inference", {"durability": "disk"}),
+        *(("Inference", {"durability": each}) for each in ("disk", "store")),
         ("Customer records", {"record": "boats"}),
         ("Customer records", {}),
     ],

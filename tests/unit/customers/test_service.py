@@ -1,4 +1,4 @@
-"""The service itself: numbers, a failing store, and what it tells of its work."""
+"""The service itself: numbers, a failing store, and what it measures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ import pytest
 
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app
-from deployments.customers.records.errors import InvalidFields, RecordError, RecordsUnavailable
+from deployments.customers.records.deployment import SAMPLE, RecordMetrics
+from deployments.customers.records.errors import (
+    InvalidFields,
+    InvalidMobileNumber,
+    RecordError,
+    RecordsUnavailable,
+)
 from deployments.customers.records.service import RecordService, random_number
 from deployments.store import StoreUnavailable
 from tests.unit.customers.requests import MOBILE, OTHER_MOBILE
 from tests.unit.http.apps import client_of
+from tests.unit.metrics.recorded import RecordedMetrics
 
 LOANS = record_types()["loans"]
 
@@ -141,3 +148,52 @@ async def test_the_status_of_an_invalid_loans_update_can_be_made_consistent(make
     answer = await loans.update({})
     assert answer.status_code == 400
     assert "loanNumber" in answer.json()
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    return RecordedMetrics(monkeypatch)
+
+
+def operations(recorded: RecordedMetrics) -> dict[tuple[str, ...], float]:
+    return {key[1:]: value for key, value in recorded.counted.items() if value}
+
+
+def test_refusals_of_the_store_are_told_before_the_first(recorded):
+    RecordMetrics("loans").publish()
+    told = {key[2:]: value for key, value in recorded.counted.items()}
+    assert told["fetch", "unavailable"] == told["create", "ok"] == 0
+
+
+def test_operations_are_counted_by_service_operation_and_outcome(recorded):
+    metrics = RecordMetrics("loans")
+    for outcome in ("success", "success", "not_found"):
+        metrics.observe("fetch", outcome, 1.5)
+    metrics.publish()
+    metrics.publish()  # nothing new
+    assert operations(recorded) == {
+        ("loans", "fetch", "success"): 2,
+        ("loans", "fetch", "not_found"): 1,
+    }
+    name = "customer_record_store_latency_ms"
+    assert recorded.observed == [((name, "loans", "fetch"), 1.5)] * 3
+
+
+def test_what_never_reached_the_store_says_nothing_of_its_latency(recorded):
+    metrics = RecordMetrics("cards")
+    metrics.observe("create", InvalidMobileNumber.outcome, 0.01)
+    metrics.publish()
+    assert operations(recorded) == {("cards", "create", InvalidMobileNumber.outcome): 1}
+    assert recorded.observed == []
+
+
+def test_latencies_are_a_bounded_sample_and_counts_are_exact(recorded):
+    metrics = RecordMetrics("accounts")
+    for _ in range(3 * SAMPLE):
+        metrics.observe("fetch", "success", 1.0)
+    metrics.publish()
+    assert operations(recorded) == {("accounts", "fetch", "success"): 3 * SAMPLE}
+    assert len(recorded.observed) == SAMPLE
+    metrics.observe("fetch", "success", 2.0)
+    metrics.publish()
+    assert recorded.observed[-1][1] == 2.0

@@ -1,12 +1,17 @@
+"""The page of a service's document, and what no page lets a browser do."""
+
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import urljoin
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
-from deployments.http.docs import add_docs
+from deployments.http.docs import add_docs, page_headers
 from tests.unit.http.apps import client_of
 
 HOST = "http://test"
@@ -42,3 +47,49 @@ async def test_the_page_finds_its_parts_and_its_schema_under_any_prefix(prefix):
 def test_an_app_with_fastapis_own_pages_is_refused():
     with pytest.raises(ValueError, match="docs_url=None"):
         add_docs(FastAPI())
+
+
+PAGES = sorted(Path("deployments").rglob("*.html"))
+
+
+def rules(headers: httpx.Headers | dict[str, str]) -> dict[str, str]:
+    """Return the content security policy by directive."""
+    policy = headers["content-security-policy"]
+    return {name: rest for name, _, rest in (each.partition(" ") for each in policy.split("; "))}
+
+
+class Inline(HTMLParser):
+    """Finds what a strict policy would stop: attributes with code or styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [name for name, _ in attrs if name == "style" or name.startswith("on")]
+
+
+def test_a_page_runs_its_own_scripts_and_no_other():
+    headers = page_headers("<style>a{}</style><script>1</script><script src='x.js'></script>")
+    scripts, styles = rules(headers)["script-src"], rules(headers)["style-src"]
+    # printf 1 | openssl dgst -sha256 -binary | base64
+    assert scripts == "'self' 'sha256-a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s='"
+    assert re.fullmatch(r"'self' 'sha256-[\w+/]{43}='", styles)
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_it_can_be_framed_by_nobody_and_tells_nobody_where_it_was():
+    headers = page_headers()
+    assert rules(headers)["frame-ancestors"] == "'none'"
+    assert rules(headers)["default-src"] == "'none'"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_page_has_what_its_policy_would_stop(path):
+    parser = Inline()
+    parser.feed(path.read_text(encoding="utf-8"))
+    assert parser.found == []

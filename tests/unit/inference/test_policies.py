@@ -1,11 +1,14 @@
-"""A canary beside the policy in service: the runs that it answers, with states of its own."""
+"""The file of the policy in service, and a canary beside it: its runs, with states of its own."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from deployments.inference.api import create_app
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.options import InferenceUserConfig
 from deployments.inference.policies import Role, bucket_of
@@ -21,6 +24,7 @@ from tests.support.local_states import stepped
 from tests.unit.inference.policies import (
     REFERENCE,
     SMALL,
+    WEIGHTS,
     Prediction,
     assert_replays,
     observations,
@@ -34,6 +38,7 @@ from tests.unit.inference.replicas import (
     make_steps,
     reconfigure,
 )
+from tests.unit.inference.serving import client_of
 from tests.unit.metrics.recorded import RecordedMetrics
 
 
@@ -256,3 +261,40 @@ async def test_races_and_waits_for_other_changes_are_exported(service, monkeypat
     assert recorded.counted["inference_requests_without_place",] == 0
     assert [ms for key, ms in recorded.observed if key == ("inference_lock_wait_ms",)] == [250]
     assert service.engine.take_longest_wait_s() == 0
+
+
+@pytest.fixture
+def other_file(policy_folder: Path) -> str:
+    return str(policy_folder / "second.th")
+
+
+@pytest.mark.parametrize("damage", ["missing", "folder", "truncated", "text"])
+async def test_a_bad_first_file_leaves_no_model_and_a_good_one_repairs(
+    empty_service, policy_file, tmp_path, damage
+):
+    path = tmp_path / "agent.th"
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "truncated":
+        path.write_bytes(policy_file.read_bytes()[:1000])
+    elif damage == "text":
+        path.write_text("not a policy")
+    policies = empty_service.policies
+    await policies.start(str(path))
+    async with client_of(create_app(empty_service)) as client:
+        health = (await client.get("/health")).json()
+        assert (health["status"], health["model_loaded"]) == ("no_model", False)
+        assert str(path) in health["detail"]
+        await policies.reconfigure({"agent_path": str(policy_file)})
+        assert (await client.get("/health")).json()["status"] == "healthy"
+
+
+async def test_a_swap_changes_the_decisions_and_keeps_the_states(service, client, other_file):
+    body = {"junction_id": SMALL, "obs_data": [0.5]}
+    await client.post("/predict_action", json=body)
+    _, _, hidden = ReferencePolicy(WEIGHTS).step(SMALL, [0.5])
+    await service.policies.reconfigure({"agent_path": other_file})
+    response = await client.post("/predict_action", json=body)
+    _, confidence, _ = SECOND.step(SMALL, [0.5], hidden)
+    assert response.headers["x-hidden-state-step"] == "2"
+    assert response.json()["confidence"] == pytest.approx(confidence, abs=2e-4)

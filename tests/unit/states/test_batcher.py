@@ -68,7 +68,7 @@ def numbers_of(result: StepResult) -> list[int]:
 
 
 class TestFairness:
-    async def test_a_large_call_of_new_runs_keeps_others_for_few_turns(self, states: States):
+    async def test_a_large_call_of_new_runs_keeps_others_for_few_turns(self, states):
         batcher, longest = states.batcher(), 0
         runs = [Key(f"run-{n}", "junction") for n in range(4096)]
         outcomes = call(batcher, runs, range(4096))
@@ -79,7 +79,7 @@ class TestFairness:
         assert longest <= len(runs) / MAX_ROWS + 2
         assert [result.step for result in await answers_of(outcomes)] == [1] * len(runs)
 
-    async def test_steps_of_one_state_are_made_in_the_order_of_the_requests(self, states: States):
+    async def test_steps_of_one_state_are_made_in_the_order_of_the_requests(self, states):
         batcher = states.batcher()
         first = batcher.submit(KEY, 1)
         rows = call(batcher, [KEY, OTHER, KEY], [2, 3, 4])
@@ -91,7 +91,7 @@ class TestFairness:
         assert batcher.idle
         assert states.table.latest() == 2, "of the limit, and of the turn"
 
-    async def test_a_turn_is_bounded(self, states: States):
+    async def test_a_turn_is_bounded(self, states):
         batcher, rows = states.batcher(), LONGEST_PIECE - 1
         keys = [Key(f"{n}", "x") for n in range(rows)]
         calls = [call(batcher, keys, range(rows)) for _ in range(2)]
@@ -112,7 +112,7 @@ def test_rows_of_a_call_are_divided_in_their_order():
 
 
 class TestCancelledRequests:
-    async def test_a_cancelled_request_makes_no_step(self, states: States):
+    async def test_a_cancelled_request_makes_no_step(self, states):
         batcher = states.batcher()
         batcher.submit(KEY, 1).cancel()
         rows = call(batcher, [KEY, OTHER], [2, 3])
@@ -121,7 +121,7 @@ class TestCancelledRequests:
         assert [type(each) for each in await answers_of(rows)] == [ConnectionAbortedError] * 2
         assert states.table.counts()[0] == 1
 
-    async def test_a_request_that_is_cancelled_in_its_turn_fails_no_other(self, states: States):
+    async def test_a_request_that_is_cancelled_in_its_turn_fails_no_other(self, states):
         batcher = states.batcher(LocalShard(Awaited(states.table)))  # type: ignore[arg-type]
         first, rows = batcher.submit(KEY, 1), call(batcher, [KEY], [2])
         other = batcher.submit(KEY, 3)
@@ -132,9 +132,7 @@ class TestCancelledRequests:
 
 
 class TestFailures:
-    async def test_a_model_that_raises_fails_its_turn_alone(
-        self, states: States, caplog: pytest.LogCaptureFixture
-    ):
+    async def test_a_model_that_raises_fails_its_turn_alone(self, states, caplog):
         batcher = states.batcher()
         await batcher.submit(KEY, 1)
         failing = [batcher.submit(KEY, 2), batcher.submit(OTHER, RAISES)]
@@ -145,7 +143,7 @@ class TestFailures:
         assert (await answers_of(rows))[0].step == 2
         assert "A turn of the hidden states failed" in caplog.text
 
-    async def test_requests_wait_for_a_table_that_is_away(self, states: States):
+    async def test_requests_wait_for_a_table_that_is_away(self, states):
         batcher, page = states.batcher(), states.table.page
         page.valid_until = 0.0
         waiting = [batcher.submit(KEY, n, f"{n}", print_of(n)) for n in range(3)]
@@ -156,9 +154,7 @@ class TestFailures:
         assert numbers_of(await later) == [0, 1, 2, 3]
         assert [(await each).step for each in waiting] == [1, 2, 3]
 
-    async def test_changes_of_runs_wait_for_a_table_that_is_away(
-        self, states: States, monkeypatch: pytest.MonkeyPatch
-    ):
+    async def test_changes_of_runs_wait_for_a_table_that_is_away(self, states, monkeypatch):
         monkeypatch.setattr(engine_module, "LONGEST_OUTAGE_S", 0.2)
         engine, page = Engine([LocalShard(states.table)], FORM), states.table.page
         await states.batcher().submit(KEY, 1)
@@ -173,9 +169,7 @@ class TestFailures:
         with pytest.raises(UnavailableError):
             await engine.reset(KEY.run)
 
-    async def test_requests_fail_when_the_table_stays_away(
-        self, states: States, monkeypatch: pytest.MonkeyPatch
-    ):
+    async def test_requests_fail_when_the_table_stays_away(self, states, monkeypatch):
         monkeypatch.setattr(batcher_module, "LONGEST_OUTAGE_S", 0.1)
         batcher, page = states.batcher(), states.table.page
         page.valid_until = 0.0
@@ -186,7 +180,7 @@ class TestFailures:
         page.valid_until = math.inf
         assert numbers_of(await batcher.submit(KEY, 3)) == [3]
 
-    async def test_a_full_table_refuses_new_states(self, states: States):
+    async def test_a_full_table_refuses_new_states(self, states):
         batcher = states.batcher()
         await batcher.submit(KEY, 1)
         states.table.set_limit(1)
@@ -218,7 +212,7 @@ class Store(LocalShard):
 
 
 class TestDurable:
-    async def test_a_response_waits_for_its_copy_and_turns_do_not(self, states: States):
+    async def test_a_response_waits_for_its_copy_and_turns_do_not(self, states):
         store = Store(states.table)
         batcher = states.batcher(store, durable=True)
         first = batcher.submit(KEY, 1, "key", 1)
@@ -232,7 +226,7 @@ class TestDurable:
         store.allowed.set()
         assert (await first, (await second).step) == (await repeated, 2)
 
-    async def test_without_a_confirmation_the_outcome_is_unknown(self, states: States):
+    async def test_without_a_confirmation_the_outcome_is_unknown(self, states):
         store = Store(states.table)
         store.errors = [OutcomeUnknownError(), OutcomeUnknownError()]
         store.allowed.set()
@@ -242,7 +236,7 @@ class TestDurable:
         with pytest.raises(OutcomeUnknownError):
             await Engine([store], FORM, durable=True).reset("run")
 
-    async def test_rows_that_are_stepped_again_have_their_own_confirmation(self, states: States):
+    async def test_rows_that_are_stepped_again_have_their_own_confirmation(self, states):
         pause = Pause(states.batcher)
         store = Store(states.table)
         store.errors = [OutcomeUnknownError()]
@@ -265,7 +259,7 @@ class TestDurable:
 
 
 class TestObservers:
-    async def test_a_batch_is_reported_after_its_responses(self, states: States):
+    async def test_a_batch_is_reported_after_its_responses(self, states):
         batcher, seen = states.batcher(refused=5), list[SteppedBatch]()
         await batcher.submit(KEY, 1, "key", 1)
         batcher.on_step = seen.append
@@ -280,7 +274,7 @@ class TestObservers:
         assert batch.seconds > 0
 
     async def test_of_a_batch_that_lost_a_race_the_rows_that_were_written_are_reported(
-        self, states: States
+        self, states
     ):
         pause, seen = Pause(states.batcher), list[SteppedBatch]()
         batcher = states.batcher(InterruptedShard(LocalShard(states.table), pause))
@@ -298,9 +292,7 @@ class TestObservers:
         ]
         assert reported == [(OTHER, 1, 3), (KEY, 2, 2)]
 
-    async def test_an_error_of_an_observer_fails_no_request(
-        self, states: States, caplog: pytest.LogCaptureFixture
-    ):
+    async def test_an_error_of_an_observer_fails_no_request(self, states, caplog):
         batcher = states.batcher()
 
         def fail(batch: SteppedBatch) -> None:

@@ -345,7 +345,7 @@ async def caught(work: Awaitable[Any]) -> Any:
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_every_call_keeps_the_promises(implementation: str) -> None:
+def test_every_call_keeps_the_promises(implementation):
     machine = type("Contract", (Contract,), {"implementation": IMPLEMENTATIONS[implementation]})
     run_state_machine_as_test(
         machine,

@@ -123,7 +123,7 @@ def writers(folder: Path) -> Iterator[Writers]:
     table.close()
 
 
-def test_every_answered_step_is_made_once_and_in_one_order(writers: Writers) -> None:
+def test_every_answered_step_is_made_once_and_in_one_order(writers):
     chance = random.Random(7)
     until, kills = time.monotonic() + LONGEST_S, 0
     while kills < KILLS and time.monotonic() < until:

@@ -64,7 +64,7 @@ def n_bytes(folder: Path) -> int:
 
 
 class TestLog:
-    def test_the_log_names_what_has_changed(self, table: Table):
+    def test_the_log_names_what_has_changed(self, table):
         a, b, c = names_of(1, 2, 3)
         step(table, [a, b])
         number = table.latest()
@@ -77,7 +77,7 @@ class TestLog:
         table.evict(b"run-000002", lambda used: True)
         assert table.changed(number + 2)[1] == {a, b}
 
-    def test_what_is_copied_is_forgotten(self, table: Table):
+    def test_what_is_copied_is_forgotten(self, table):
         name = names_of(1)
         for _ in range(3):
             begun = table.latest()
@@ -89,7 +89,7 @@ class TestLog:
             assert table.changed(begun + 1) == (begun + 1, set())
         assert table.changed(table.latest() + 1)[1] is None, "the store has another table's copies"
 
-    def test_a_log_that_is_full_begins_anew(self, table: Table):
+    def test_a_log_that_is_full_begins_anew(self, table):
         names, begun = names_of(*range(1000)), table.latest()
         assert table.changed(begun) == (begun, set())
         for _ in range(400):
@@ -100,7 +100,7 @@ class TestLog:
         step(table, names[1:2])
         assert table.changed(number) == (number + 1, {names[1]})
 
-    def test_a_process_that_is_killed_while_it_forgets_leaves_all_to_be_copied(self, table: Table):
+    def test_a_process_that_is_killed_while_it_forgets_leaves_all_to_be_copied(self, table):
         step(table, names_of(1))
         assert table.changed(table.latest())[1] == set()
         table.page._begin_anew(table.latest())
@@ -111,7 +111,7 @@ class TestLog:
 
 
 class TestLimit:
-    def test_the_limit_is_exact_for_racing_writers_and_imports(self, open_one: Open):
+    def test_the_limit_is_exact_for_racing_writers_and_imports(self, open_one):
         limit, table = 200, open_one(max_states=200)
 
         def write(writer: int) -> int:
@@ -136,7 +136,7 @@ class TestLimit:
         assert table.counts() == (limit, limit)
         assert len(table.list(limit=1000)) == limit
 
-    def test_states_go_on_under_a_limit_that_was_lowered(self, open_one: Open):
+    def test_states_go_on_under_a_limit_that_was_lowered(self, open_one):
         table, names = open_one(), names_of(*range(10))
         step(table, names)
         table.set_limit(5)
@@ -153,7 +153,7 @@ class TestLimit:
 
 
 class TestFullFile:
-    def test_states_go_on_when_the_file_is_full(self, open_one: Open):
+    def test_states_go_on_when_the_file_is_full(self, open_one):
         table = open_one(POLICY, map_size=8 << 20)
         n_states = 0
         while not (written := step(table, names_of(*range(n_states, n_states + 100)))).refused:
@@ -171,9 +171,7 @@ class TestFullFile:
             table.end(Operation("reset", f"run-{n:06}"))
         assert not step(table, names_of(n_states + 1)).refused
 
-    def test_an_error_of_the_file_refuses_new_states_alone(
-        self, open_one: Open, monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_an_error_of_the_file_refuses_new_states_alone(self, open_one, monkeypatch):
         table, old = open_one(POLICY, map_size=1 << 20), names_of(*range(4))
         step(table, old)
         monkeypatch.setattr(table, "_room", lambda: 1 << 30)
@@ -190,7 +188,7 @@ class TestFullFile:
 
 
 class TestRows:
-    def test_nothing_is_changed_after_the_home_s_term(self, table: Table):
+    def test_nothing_is_changed_after_the_home_s_term(self, table):
         names = names_of(1, 2)
         step(table, names)
         number = table.latest()
@@ -207,7 +205,7 @@ class TestRows:
         assert table.latest() == number
         assert steps_of(table, names) == [1, 1]
 
-    def test_a_state_that_was_made_again_is_another_one(self, table: Table):
+    def test_a_state_that_was_made_again_is_another_one(self, table):
         names = names_of(1)
         step(table, names)
         read = table.read(names)
@@ -216,7 +214,7 @@ class TestRows:
         assert steps_of(table, names) == read.rows.steps([0])
         assert list(table.write(names, read).raced) == [0]
 
-    def test_a_run_is_removed_as_a_whole_or_not_at_all(self, table: Table):
+    def test_a_run_is_removed_as_a_whole_or_not_at_all(self, table):
         names = [name_of("run", each) for each in "abcd"]
         for now, name in zip((10, 20, 30, 40), names, strict=True):
             table.write([name], stepped(table.read([name]), now))
@@ -230,13 +228,13 @@ class TestRows:
         assert table.counts()[0] == 2
 
     @pytest.mark.parametrize("n_rows", [1, FEW, FEW + 1])
-    def test_a_step_of_many_rows_prolongs_each_as_that_of_one(self, table: Table, n_rows: int):
+    def test_a_step_of_many_rows_prolongs_each_as_that_of_one(self, table, n_rows):
         names = names_of(*range(n_rows))
         for now in (10, 20):
             table.write(names, stepped(table.read(names), now))
         assert [row.used for row in table.list()] == [20] * n_rows
 
-    def test_rows_of_the_store_are_loaded(self, table: Table):
+    def test_rows_of_the_store_are_loaded(self, table):
         rows = dict.fromkeys(names_of(1, 2, 3), FORM.empty)
         table.load(rows)
         assert table.get(names_of(1, 2, 3, 4)) == rows
@@ -244,7 +242,7 @@ class TestRows:
         assert table.pids() == {os.getpid()}
 
     @pytest.mark.parametrize("n_rows", [1, 2, FEW, FEW + 1])
-    def test_a_row_remembers_its_64_latest_keys(self, table: Table, n_rows: int):
+    def test_a_row_remembers_its_64_latest_keys(self, table, n_rows):
         names, every = names_of(*range(n_rows)), range(n_rows)
         rows, first = table.read(names).rows, (1 << 32) - 5
         for at in every:
@@ -265,7 +263,7 @@ class TestRows:
         rows.begin(0, 0, first, np.zeros(LENGTH, "<u4"))  # of another variant
         assert rows.receipts([0], [70])[0].step == first + 70
 
-    def test_halves_of_two_keys_are_not_a_key(self, table: Table):
+    def test_halves_of_two_keys_are_not_a_key(self, table):
         rows = table.read(names_of(1)).rows
         first, second, halves = (
             int.from_bytes(text, "little") for text in (b"aaaabbbb", b"ccccdddd", b"bbbbcccc")
@@ -281,7 +279,7 @@ class TestRows:
 
 
 class TestRuns:
-    async def test_runs_are_listed_by_their_latest_step(self, table: Table):
+    async def test_runs_are_listed_by_their_latest_step(self, table):
         engine = Engine([LocalShard(table)], FORM)
         assert await engine.runs(10) == []
         for n_runs in (1, 999, 1000, 1001, 2000):
@@ -294,14 +292,14 @@ class TestRuns:
             assert latest == [f"run-{n:06}" for n in range(n_runs)][-3:][::-1]
             assert len(await engine.runs(3000)) == n_runs
 
-    async def test_one_run_may_have_more_states_than_a_part_of_the_list(self, table: Table):
+    async def test_one_run_may_have_more_states_than_a_part_of_the_list(self, table):
         engine = Engine([LocalShard(table)], FORM)
         for run in ("a", "b"):
             step(table, sorted(name_of(run, f"{n}") for n in range(1500)))
         assert [len(each.steps) for each in await engine.runs(10)] == [1500, 1500]
         assert await engine.find("c") is None
 
-    async def test_a_repeated_fork_gets_the_first_answer_without_its_source(self, table: Table):
+    async def test_a_repeated_fork_gets_the_first_answer_without_its_source(self, table):
         engine = Engine([LocalShard(table)], FORM)
         step(table, [name_of("source", "junction")])
         assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
@@ -310,7 +308,7 @@ class TestRuns:
         assert await engine.fork("source", "fork") == {}
         assert await engine.find("fork") is not None
 
-    async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder: Path):
+    async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder):
         tables = open_shards(folder, 3, limit=4)
         engine = Engine([LocalShard(table) for table in tables], FORM)
         states = {f"{n}": (n + 1, np.zeros(LENGTH, "<u4")) for n in range(3)}
@@ -329,7 +327,7 @@ class TestRuns:
 
 
 class TestMemory:
-    def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one: Open, folder: Path):
+    def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one, folder):
         n_states, chance = 20_000, random.Random(3)
         table = open_one(POLICY, map_size=1 << 30)
         for first in range(0, n_states, 512):
@@ -346,7 +344,7 @@ class TestMemory:
         assert n_bytes(folder) < 3000 * n_states
         assert n_bytes(folder) < full_size(POLICY, n_states)
 
-    def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table: Table, folder: Path):
+    def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table, folder):
         number = table.latest()
         for n in range(50_000):
             table.end(Operation("reset", f"run-{n}"))
@@ -357,7 +355,7 @@ class TestMemory:
         assert table.list() == []
         assert n_bytes(folder) < 300 * OPERATIONS
 
-    def test_the_latest_operations_are_remembered(self, table: Table):
+    def test_the_latest_operations_are_remembered(self, table):
         first, second = Operation("reset", "run", "first"), Operation("reset", "run", "second")
         table.end(first, 1)
         table.end(second, 2)
@@ -367,7 +365,7 @@ class TestMemory:
         assert table.operation(second) == 2
         assert table.operation(second._replace(kind="end")) is None
 
-    def test_batches_go_on_while_the_store_does_not_answer(self, open_one: Open, folder: Path):
+    def test_batches_go_on_while_the_store_does_not_answer(self, open_one, folder):
         names = [name_of(f"a-run-with-a-usual-name-{n:05}", "junction_12") for n in range(512)]
         table = open_one(SMALL, len(names), full_size(SMALL, len(names)))
         table.page.copied = table.latest()

@@ -47,7 +47,7 @@ NOT_DONE: list[Came] = [
 
 @pytest.mark.parametrize("failed", [*MAYBE_DONE, *NOT_DONE])
 @pytest.mark.parametrize("effect", [Effect.IDEMPOTENT, Effect.NONE])
-def test_what_passes_is_tried_again_with_the_same_request(failed: Came, effect: Effect) -> None:
+def test_what_passes_is_tried_again_with_the_same_request(failed, effect):
     play = Play([failed, failed, answer(body="done")])
     assert play.perform(step(effect)) == "done"
     assert len({send.url for send in play.sent}) == 1
@@ -56,8 +56,8 @@ def test_what_passes_is_tried_again_with_the_same_request(failed: Came, effect: 
 
 @pytest.mark.parametrize("failed", MAYBE_DONE)
 def test_what_must_not_be_done_twice_is_not_sent_again_when_it_may_have_been_done(
-    failed: Came,
-) -> None:
+    failed,
+):
     play = Play([failed])
     with pytest.raises(UnknownOutcomeError, match="may have been done or not"):
         play.perform(step(Effect.NOT_IDEMPOTENT))
@@ -65,8 +65,8 @@ def test_what_must_not_be_done_twice_is_not_sent_again_when_it_may_have_been_don
 
 @pytest.mark.parametrize("failed", NOT_DONE)
 def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(
-    failed: Came,
-) -> None:
+    failed,
+):
     assert Play([failed, answer(body="done")]).perform(step(Effect.NOT_IDEMPOTENT)) == "done"
 
 
@@ -81,8 +81,8 @@ def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(
     ids=["no answer", "one lost answer", "no connection", "a question"],
 )
 def test_without_a_result_the_outcome_is_unknown_where_something_may_have_been_done(
-    outcomes: list[Came], effect: Effect, is_unknown: bool
-) -> None:
+    outcomes, effect, is_unknown
+):
     with pytest.raises(UnavailableError) as raised:
         Play(outcomes).perform(step(effect))
     error = raised.value
@@ -105,16 +105,14 @@ def test_without_a_result_the_outcome_is_unknown_where_something_may_have_been_d
         (answer(307), InvalidRequestError, "has the status 307"),
     ],
 )
-def test_a_refusal_is_final_and_tells_the_services_own_words(
-    refusal: Reply, error: type[Exception], message: str
-) -> None:
+def test_a_refusal_is_final_and_tells_the_services_own_words(refusal, error, message):
     with pytest.raises(error, match=message) as raised:
         Play([refusal]).perform(step())
     assert type(raised.value) is error
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"\xff", b"[1]", b"null", b'{"detail": [1]}'])
-def test_garbage_beside_an_error_does_not_hide_the_error(body: bytes) -> None:
+def test_garbage_beside_an_error_does_not_hide_the_error(body):
     garbage = Reply(400, {"content-type": "application/json"}, body)
     with pytest.raises(InvalidRequestError, match="has the status 400"):
         Play([garbage]).perform(step())
@@ -123,14 +121,14 @@ def test_garbage_beside_an_error_does_not_hide_the_error(body: bytes) -> None:
 @pytest.mark.parametrize(
     "failed", [unavailable("model_not_loaded", None), answer(500, {"detail": "Prediction error"})]
 )
-def test_what_will_not_pass_is_not_tried_again(failed: Reply) -> None:
+def test_what_will_not_pass_is_not_tried_again(failed):
     with pytest.raises(UnavailableError) as raised:
         Play([failed]).perform(step(Effect.NONE))
     assert raised.value.status == failed.status
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 100_000])
-def test_garbage_is_no_result_and_is_not_asked_for_again(body: bytes) -> None:
+def test_garbage_is_no_result_and_is_not_asked_for_again(body):
     garbage = Reply(200, {"content-type": "application/json"}, body)
     with pytest.raises(UnusableAnswerError, match="documented form") as raised:
         Play([garbage]).perform(step())
@@ -138,7 +136,7 @@ def test_garbage_is_no_result_and_is_not_asked_for_again(body: bytes) -> None:
     assert len(str(raised.value)) < 1000
 
 
-def test_pauses_double_and_half_of_each_is_left_to_chance() -> None:
+def test_pauses_double_and_half_of_each_is_left_to_chance():
     least, most = (Play([REFUSED] * 4, chance=chance) for chance in (0.0, 1.0))
     for play in (least, most):
         with pytest.raises(UnavailableError):
@@ -148,13 +146,13 @@ def test_pauses_double_and_half_of_each_is_left_to_chance() -> None:
 
 
 @pytest.mark.parametrize("chance", [0.0, 1.0])
-def test_a_service_that_asks_for_time_gets_it(chance: float) -> None:
+def test_a_service_that_asks_for_time_gets_it(chance):
     play = Play([unavailable("overloaded", 1), answer(body="done")], chance=chance)
     assert play.perform(step()) == "done"
     assert 1.0 <= play.pauses[0] <= 1.25
 
 
-def test_a_service_that_asks_for_more_time_than_there_is_is_not_waited_for() -> None:
+def test_a_service_that_asks_for_more_time_than_there_is_is_not_waited_for():
     play = Play([unavailable("too_many_states", 300)])
     with pytest.raises(UnavailableError) as raised:
         play.perform(step())
@@ -164,7 +162,7 @@ def test_a_service_that_asks_for_more_time_than_there_is_is_not_waited_for() -> 
     assert play.pauses == []
 
 
-def test_a_call_ends_in_its_time_however_long_its_attempts_take() -> None:
+def test_a_call_ends_in_its_time_however_long_its_attempts_take():
     play = Play([LOST] * 9, Timeouts(attempt_s=3, total_s=5), Retries(attempts=9), answer_s=2.0)
     with pytest.raises(UnknownOutcomeError):
         play.perform(step())

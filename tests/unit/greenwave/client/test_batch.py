@@ -54,9 +54,7 @@ def received(batch: Batch, n: int) -> dict[str, Received]:
     return {each.run: each for each in results}
 
 
-def test_what_arrives_during_a_call_is_sent_together(
-    client: Client, service: FakeInference
-) -> None:
+def test_what_arrives_during_a_call_is_sent_together(client, service):
     with client.inference.batch() as batch:
         sends = [(f"run-{n}", [SMALL, BIG], [[n], [n, 0, 1]]) for n in range(50)]
         send_while_busy(batch, service, sends)
@@ -66,7 +64,7 @@ def test_what_arrives_during_a_call_is_sent_together(
         assert results[f"run-{n}"].predictions.action.tolist() == [n, n]
 
 
-def test_results_come_while_other_simulators_have_not_sent(client: Client) -> None:
+def test_results_come_while_other_simulators_have_not_sent(client):
     with client.inference.batch() as batch:
         for n in range(3):
             batch.send("fast", [SMALL], [[n]])
@@ -75,9 +73,7 @@ def test_results_come_while_other_simulators_have_not_sent(client: Client) -> No
             batch.recv(0.01)
 
 
-def test_a_run_is_in_a_call_once_and_its_steps_keep_their_order(
-    client: Client, service: FakeInference
-) -> None:
+def test_a_run_is_in_a_call_once_and_its_steps_keep_their_order(client, service):
     with client.inference.batch() as batch:
         send_while_busy(batch, service, [("a", [SMALL], [[n]]) for n in range(3)])
         steps = [batch.recv(FAR_S).predictions for _ in range(4)]
@@ -85,9 +81,7 @@ def test_a_run_is_in_a_call_once_and_its_steps_keep_their_order(
     assert len(service.calls) == 4
 
 
-def test_a_call_has_a_bound_and_names_are_not_mixed_with_indices(
-    client: Client, service: FakeInference
-) -> None:
+def test_a_call_has_a_bound_and_names_are_not_mixed_with_indices(client, service):
     with client.inference.batch(max_rows=3) as batch:
         sends: list[tuple[Any, ...]] = [(f"r{n}", [SMALL, BIG], [[n], [n]]) for n in range(2)]
         sends += [("many", [SMALL] * 5, [[1]] * 5), ("x", [SMALL], [[1]]), ("y", [0], [[1]])]
@@ -96,7 +90,7 @@ def test_a_call_has_a_bound_and_names_are_not_mixed_with_indices(
     assert [len(call) for call in service.calls] == [1, 2, 2, 5, 1, 1]
 
 
-def test_send_waits_while_too_many_rows_wait(client: Client, service: FakeInference) -> None:
+def test_send_waits_while_too_many_rows_wait(client, service):
     with client.inference.batch(max_waiting=3) as batch:
         service.open.clear()
         batch.send("first", [SMALL], [[1]])
@@ -111,7 +105,7 @@ def test_send_waits_while_too_many_rows_wait(client: Client, service: FakeInfere
         assert received(batch, 3).keys() == {"first", "a", "b"}
 
 
-def test_a_refused_send_fails_alone(client: Client, service: FakeInference) -> None:
+def test_a_refused_send_fails_alone(client, service):
     with client.inference.batch() as batch:
         sends = [("a", [SMALL], [[1]]), ("b", ["nowhere"], [[1]]), ("c", [SMALL], [[1]])]
         send_while_busy(batch, service, sends)
@@ -121,9 +115,7 @@ def test_a_refused_send_fails_alone(client: Client, service: FakeInference) -> N
         _ = results["b"].predictions
 
 
-def test_a_lost_answer_is_an_error_of_each_run_and_its_key_repeats_the_steps(
-    client: Client, service: FakeInference
-) -> None:
+def test_a_lost_answer_is_an_error_of_each_run_and_its_key_repeats_the_steps(client, service):
     service.lost = {2}
     with client.inference.batch() as batch:
         send_while_busy(batch, service, [("a", [SMALL], [[1]]), ("b", [BIG] * 2, [[1, 0, 1]] * 2)])
@@ -135,14 +127,14 @@ def test_a_lost_answer_is_an_error_of_each_run_and_its_key_repeats_the_steps(
         assert batch.recv(FAR_S).predictions.step[0] == 2
 
 
-def test_wrong_input_is_refused_by_send(client: Client) -> None:
+def test_wrong_input_is_refused_by_send(client):
     with client.inference.batch() as batch:
         for wrong in (("a b", [SMALL], [[1]]), ("a", [SMALL], [1]), ("a", [], [])):
             with pytest.raises(InvalidInputError):
                 batch.send(*wrong)
 
 
-def test_close_sends_what_waits_and_then_ends(client: Client, service: FakeInference) -> None:
+def test_close_sends_what_waits_and_then_ends(client, service):
     batch = client.inference.batch()
     send_while_busy(batch, service, [(f"r{n}", [SMALL], [[1]]) for n in range(5)])
     with ThreadPoolExecutor() as threads:
@@ -155,7 +147,7 @@ def test_close_sends_what_waits_and_then_ends(client: Client, service: FakeInfer
     assert "greenwave-batch" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_close_wakes_those_that_wait(client: Client) -> None:
+def test_close_wakes_those_that_wait(client):
     batch = client.inference.batch()
     with ThreadPoolExecutor() as threads:
         waits = [threads.submit(batch.recv) for _ in range(3)]

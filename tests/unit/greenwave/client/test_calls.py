@@ -23,7 +23,7 @@ from tests.unit.greenwave.client.made import CARD, JUNCTION, LOAN, MOBILE, OBSER
 from tests.unit.greenwave.client.play import answer
 
 
-def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
+def test_each_change_of_a_run_has_a_key_of_its_own():
     run, direct = calls_of(Run), calls_of(InferenceRun)
     changes: list[Call[Any]] = []
     for _ in range(2):
@@ -35,7 +35,7 @@ def test_each_change_of_a_run_has_a_key_of_its_own() -> None:
     assert changes[-1].key == changes[-1].headers["idempotency-key"] == "step-7"
 
 
-def test_results_of_several_predictions_have_their_keys_and_failures_their_reasons() -> None:
+def test_results_of_several_predictions_have_their_keys_and_failures_their_reasons():
     call = calls_of(InferenceRun).predict_many([("a", [1]), Observed("b", [1], "key-b")])
     keys = [item["request_id"] for item in json.loads(call.body or b"")["items"]]
     failure = {"status": 503, "detail": "not known", "code": "outcome_unknown"}
@@ -52,7 +52,7 @@ def test_results_of_several_predictions_have_their_keys_and_failures_their_reaso
         call.read(answer(body={"items": items[:1]}))
 
 
-def test_an_answer_for_another_junction_is_no_result() -> None:
+def test_an_answer_for_another_junction_is_no_result():
     one = {"junction_id": "b", "action": 1, "confidence": 1}
     decision = {"predictedAction": 1, "signalState": "RED", "timestamp": 1, "status": "success"}
     run = calls_of(InferenceRun)
@@ -65,7 +65,7 @@ def test_an_answer_for_another_junction_is_no_result() -> None:
             call.read(answer(body=body))
 
 
-def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none() -> None:
+def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none():
     health = calls_of(Gateway).health()
     degraded = {"status": "degraded", "inferenceService": "down", "timestamp": 1}
     assert health.read(answer(503, degraded)).inference_service == "down"
@@ -76,7 +76,7 @@ def test_trouble_that_was_asked_for_is_an_answer_and_overload_is_none() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400])
-def test_fields_that_break_rules_are_named_with_either_status(status: int) -> None:
+def test_fields_that_break_rules_are_named_with_either_status(status):
     with pytest.raises(InvalidRequestError, match="totalLoan: Total") as raised:
         calls_of(Loans).update(LOAN).read(answer(status, {"totalLoan": "Total is zero"}))
     assert raised.value.fields == {"totalLoan": "Total is zero"}
@@ -89,7 +89,7 @@ def test_fields_that_break_rules_are_named_with_either_status(status: int) -> No
         {"title": "Bad Request", "detail": "Already registered"},
     ],
 )
-def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
+def test_another_refusal_of_a_write_names_no_fields(body):
     with pytest.raises(InvalidRequestError, match="Already registered") as raised:
         calls_of(Loans).create(MOBILE).read(answer(400, body))
     assert raised.value.fields == {}
@@ -121,18 +121,18 @@ def test_another_refusal_of_a_write_names_no_fields(body: object) -> None:
         (lambda: calls_of(Loans).update(CARD), "Loan expected"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence_and_nothing_is_sent(wrong: Any, message: str) -> None:
+def test_bad_input_is_refused_in_a_sentence_and_nothing_is_sent(wrong, message):
     with pytest.raises(InvalidInputError, match=message):
         wrong()
 
 
-def test_arrays_of_numpy_are_observations() -> None:
+def test_arrays_of_numpy_are_observations():
     numpy = pytest.importorskip("numpy")
     body = calls_of(Run).act("a", numpy.array([1, 0.5], numpy.float32)).body
     assert json.loads(body or b"")["observations"] == [1, 0.5]
 
 
-def test_a_result_ignores_what_a_later_server_adds_and_cannot_be_changed() -> None:
+def test_a_result_ignores_what_a_later_server_adds_and_cannot_be_changed():
     body = {"junction_id": "a", "action": 1, "confidence": 1.0, "added": "later"}
     result = calls_of(InferenceRun).predict("a", [1]).read(answer(body=body))
     with pytest.raises(ValueError, match="frozen"):

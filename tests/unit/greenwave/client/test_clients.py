@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -81,8 +80,8 @@ def act_awaiting(gateway: FakeGateway, times: int) -> list[Decision]:
 
 @pytest.mark.parametrize("act", [act_blocking, act_awaiting])
 def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(
-    act: Callable[[FakeGateway, int], list[Decision]],
-) -> None:
+    act,
+):
     gateway = FakeGateway(lost={2, 3, 6}, expired={5})
     decisions = act(gateway, 4)
     assert [decision.action for decision in decisions] == [1, 2, 3, 4]
@@ -92,7 +91,7 @@ def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(
     assert gateway.closed
 
 
-def test_threads_that_start_together_log_in_once() -> None:
+def test_threads_that_start_together_log_in_once():
     gateway = FakeGateway()
     with (
         Client("http://gateway", "ann", "secret", exchange=gateway) as client,
@@ -108,14 +107,14 @@ def test_threads_that_start_together_log_in_once() -> None:
     assert gateway.asked["/api/auth/login"] == 1
 
 
-async def test_tasks_that_start_together_log_in_once() -> None:
+async def test_tasks_that_start_together_log_in_once():
     gateway = FakeGateway()
     async with AsyncClient("http://gateway", "ann", "x", exchange=Awaited(gateway)) as client:
         await asyncio.gather(*(client.run().act(JUNCTION, OBSERVATION) for _ in range(8)))
     assert gateway.asked["/api/auth/login"] == 1
 
 
-async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the_next() -> None:
+async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the_next():
     began, gateway = asyncio.Event(), FakeGateway()
 
     class SlowOnce(Awaited):
@@ -135,7 +134,7 @@ async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_calls_do_not_wait_longer_than_their_time_for_others_login() -> None:
+async def test_calls_do_not_wait_longer_than_their_time_for_others_login():
     short = Timeouts(total_s=0.2)
     with Server(keep_silent) as server:
         async with AsyncClient(server.url, "ann", "x", timeouts=short) as client:
@@ -145,7 +144,7 @@ async def test_calls_do_not_wait_longer_than_their_time_for_others_login() -> No
     assert {type(error) for error in errors} == {UnavailableError}
 
 
-async def test_a_closed_client_says_so() -> None:
+async def test_a_closed_client_says_so():
     blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
     blocking.close()
     await awaiting.close()
@@ -155,7 +154,7 @@ async def test_a_closed_client_says_so() -> None:
         await awaiting.inference.health()
 
 
-def test_the_token_of_the_inference_service_goes_to_it_alone() -> None:
+def test_the_token_of_the_inference_service_goes_to_it_alone():
     seen: dict[str, str | None] = {}
 
     class Seen:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -73,7 +72,7 @@ def outcome(exchange: Exchange, misbehave: Misbehave) -> Reply | NoReply:
         return exchange(request(server.url))
 
 
-def test_requests_share_a_connection(exchange: Exchange) -> None:
+def test_requests_share_a_connection(exchange):
     with Server() as server:
         for _ in range(5):
             answer = exchange(request(server.url))
@@ -83,9 +82,7 @@ def test_requests_share_a_connection(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_has_all_its_connections_over_a_unix_socket(
-    kind: type[Client] | type[AsyncClient], tmp_path: Path
-) -> None:
+def test_a_client_has_all_its_connections_over_a_unix_socket(kind, tmp_path):
     path = tmp_path / "inference.sock"
     with Server(unix_socket=path) as server, asyncio.Runner() as runner:
         client = kind("http://localhost", unix_socket=path)
@@ -102,7 +99,7 @@ def test_a_client_has_all_its_connections_over_a_unix_socket(
 # httpcore leaves the socket that could not connect to the garbage collector
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", [blocking, awaiting], ids=lambda kind: kind.__name__)
-def test_a_unix_socket_that_is_not_there_has_got_nothing(kind: Kind, tmp_path: Path) -> None:
+def test_a_unix_socket_that_is_not_there_has_got_nothing(kind, tmp_path):
     with kind(str(tmp_path / "no.sock")) as exchange:
         answer = exchange(request("http://localhost"))
     assert isinstance(answer, NoReply)
@@ -110,7 +107,7 @@ def test_a_unix_socket_that_is_not_there_has_got_nothing(kind: Kind, tmp_path: P
 
 
 @pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1", closed_port()])
-def test_a_host_that_is_not_there_has_got_nothing(exchange: Exchange, url: str) -> None:
+def test_a_host_that_is_not_there_has_got_nothing(exchange, url):
     answer = exchange(request(url, timeout_s=5))
     assert isinstance(answer, NoReply)
     assert not answer.sent
@@ -118,16 +115,14 @@ def test_a_host_that_is_not_there_has_got_nothing(exchange: Exchange, url: str) 
 
 
 @pytest.mark.parametrize("misbehave", [drop, break_off, talk_nonsense])
-def test_a_lost_answer_may_have_been_preceded_by_the_deed(
-    exchange: Exchange, misbehave: Misbehave
-) -> None:
+def test_a_lost_answer_may_have_been_preceded_by_the_deed(exchange, misbehave):
     answer = outcome(exchange, misbehave)
     assert isinstance(answer, NoReply)
     assert answer.sent
     assert "No answer" in answer.reason
 
 
-def test_an_answer_without_an_end_is_not_kept(exchange: Exchange) -> None:
+def test_an_answer_without_an_end_is_not_kept(exchange):
     with Server(answer_at_length) as server:
         answer = exchange(request(server.url, timeout_s=10))
     assert isinstance(answer, NoReply)
@@ -136,9 +131,7 @@ def test_an_answer_without_an_end_is_not_kept(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
 @pytest.mark.parametrize("misbehave", [drop, drop_second])
-def test_no_library_sends_a_request_again_by_itself(
-    exchange: Exchange, misbehave: Misbehave, method: str
-) -> None:
+def test_no_library_sends_a_request_again_by_itself(exchange, misbehave, method):
     with Server(misbehave) as server:
         outcomes = [exchange(request(server.url, method)) for _ in range(2)]
         assert isinstance(outcomes[1], NoReply)
@@ -146,7 +139,7 @@ def test_no_library_sends_a_request_again_by_itself(
 
 
 @pytest.mark.parametrize("head", [ANSWER.replace(b": 2\r", b": 9999\r"), b""])
-def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -> None:
+def test_an_answer_that_drips_in_ends_in_time(exchange, head):
     ended = threading.Event()
 
     def drip(connection: socket.socket, number: int) -> None:
@@ -164,7 +157,7 @@ def test_an_answer_that_drips_in_ends_in_time(exchange: Exchange, head: bytes) -
     assert answer.sent
 
 
-def test_the_wait_for_a_free_connection_is_part_of_the_time() -> None:
+def test_the_wait_for_a_free_connection_is_part_of_the_time():
     arrived = threading.Event()
     connections = BlockingConnections(1, None)
     with Server(lambda connection, number: arrived.set()) as server:
@@ -186,14 +179,14 @@ def _then(answer: Reply | NoReply, event: threading.Event) -> Reply | NoReply:
     return answer
 
 
-def test_after_a_fault_the_next_request_gets_its_own_answer(exchange: Exchange) -> None:
+def test_after_a_fault_the_next_request_gets_its_own_answer(exchange):
     with Server(lambda connection, n: (reply if n > 1 else keep_silent)(connection, n)) as server:
         assert isinstance(exchange(request(server.url)), NoReply)
         assert isinstance(exchange(request(server.url)), Reply)
     assert server.connections == 2
 
 
-async def test_a_cancelled_request_leaves_no_answer_to_the_next_one() -> None:
+async def test_a_cancelled_request_leaves_no_answer_to_the_next_one():
     connections = AwaitedConnections(1, None)
     arrived = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -34,7 +34,7 @@ NO_CALLS = {
 }
 
 
-def test_every_documented_operation_has_a_call() -> None:
+def test_every_documented_operation_has_a_call():
     documented = {
         (service, method.upper(), path)
         for service, document in DOCUMENTS.items()
@@ -45,7 +45,7 @@ def test_every_documented_operation_has_a_call() -> None:
     assert {(made.service, made.call.method, made.path) for made in CALLS} == documented
 
 
-def test_requests_are_what_the_documents_ask_for() -> None:
+def test_requests_are_what_the_documents_ask_for():
     for made in CALLS:
         check_request(made)
 
@@ -67,7 +67,7 @@ def check_request(made: Made) -> None:
     assert call.authorized == bool(operation.get("security")), call
 
 
-def test_what_must_not_be_done_twice_is_known() -> None:
+def test_what_must_not_be_done_twice_is_known():
     """Steps have keys and resets are one deed; a demonstration and a write are each another."""
     changes = ("action", "infer", "reset", "fork")
     for service, call in ((made.service, made.call) for made in CALLS):
@@ -112,7 +112,7 @@ def example(schema: Any, components: Any, at: int, full: bool) -> Any:
     ]
 
 
-def test_every_documented_result_is_read() -> None:
+def test_every_documented_result_is_read():
     for made, at, full in itertools.product(NAMED.values(), (0, -1), (True, False)):
         for status, described in made.operation["responses"].items():
             if status.startswith("2"):
@@ -131,7 +131,7 @@ def check_result(made: Made, status: int, schema: Any, at: int, full: bool) -> N
         made.call.read(answer(status, result))
 
 
-def test_an_answer_of_another_form_is_no_result() -> None:
+def test_an_answer_of_another_form_is_no_result():
     for made in CALLS:
         if made.call.read is nothing:
             continue

@@ -33,7 +33,7 @@ def client_of(service: FakeInference, **options: Any) -> Client:
     return Client(URL, exchange=service, **options)
 
 
-def test_each_row_has_its_result_and_its_key() -> None:
+def test_each_row_has_its_result_and_its_key():
     service = FakeInference()
     with client_of(service) as client:
         done = client.inference.infer(ROWS, [SMALL, BIG, SMALL], runs=["a", "a", "b"])
@@ -48,7 +48,7 @@ def test_each_row_has_its_result_and_its_key() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, ">f4"])
-def test_arrays_are_the_same_rows_as_lists(dtype: Any) -> None:
+def test_arrays_are_the_same_rows_as_lists(dtype):
     service = FakeInference()
     array = np.array([[1, 0, 7], [2, 1, 7]]).astype(dtype)
     names, indices = (
@@ -71,7 +71,7 @@ def test_arrays_are_the_same_rows_as_lists(dtype: Any) -> None:
     assert all(encoded in body for body in bodies)
 
 
-def test_a_call_of_unknown_outcome_is_had_with_its_key_and_its_rows_with_theirs() -> None:
+def test_a_call_of_unknown_outcome_is_had_with_its_key_and_its_rows_with_theirs():
     service = FakeInference(lost={1})
     with client_of(service, retries=Retries(attempts=1)) as client:
         infer = client.inference.infer
@@ -84,7 +84,7 @@ def test_a_call_of_unknown_outcome_is_had_with_its_key_and_its_rows_with_theirs(
     assert service.steps == {("r", SMALL): 3}
 
 
-def test_rows_that_fail_for_a_moment_are_repeated_and_the_others_are_not() -> None:
+def test_rows_that_fail_for_a_moment_are_repeated_and_the_others_are_not():
     service = FakeInference(failing={"b": [503, 503]})
     with client_of(service, retries=Retries(first_pause_s=0.001)) as client:
         done = client.inference.infer(ROWS, [SMALL] * 3, runs=["a", "b", "c"])
@@ -93,7 +93,7 @@ def test_rows_that_fail_for_a_moment_are_repeated_and_the_others_are_not() -> No
     assert set(service.steps.values()) == {1}
 
 
-def test_after_a_partial_result_an_error_does_not_say_that_nothing_was_done() -> None:
+def test_after_a_partial_result_an_error_does_not_say_that_nothing_was_done():
     service = FakeInference(failing={"b": [503]})
 
     class RefusedLater:
@@ -115,16 +115,14 @@ def test_after_a_partial_result_an_error_does_not_say_that_nothing_was_done() ->
         ({"a": [503]}, ["a", "a", "c"]),  # the second step of its state was made
     ],
 )
-def test_rows_that_must_not_be_repeated_are_returned(
-    failing: dict[str, list[int]], runs: list[str]
-) -> None:
+def test_rows_that_must_not_be_repeated_are_returned(failing, runs):
     service = FakeInference(failing=failing)
     with client_of(service) as client:
         assert len(client.inference.infer(ROWS, [SMALL] * 3, runs=runs).failed) == 1
     assert len(service.calls) == 1
 
 
-def test_a_row_that_fails_is_reported_and_affects_no_other() -> None:
+def test_a_row_that_fails_is_reported_and_affects_no_other():
     service = FakeInference(failing={"b": [503] * 4})
     with client_of(service, retries=Retries(first_pause_s=0.001)) as client:
         done = client.inference.infer(ROWS, [SMALL] * 3, runs=["a", "b", "c"])
@@ -170,7 +168,7 @@ def test_a_row_that_fails_is_reported_and_affects_no_other() -> None:
         ({"sequence_start": True}, "sequence_start needs runs"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(arguments: Any, message: str) -> None:
+def test_bad_input_is_refused_in_a_sentence(arguments, message):
     named = isinstance(arguments, dict)
     infer = calls_of(Inference).infer
     with pytest.raises(InvalidInputError, match=message):
@@ -221,7 +219,7 @@ def without(name: str) -> Any:
         *map(without, ("action", "confidence", "step", "status", "code")),
     ],
 )
-def test_an_answer_of_another_form_is_no_result(spoil: Any) -> None:
+def test_an_answer_of_another_form_is_no_result(spoil):
     client = Client(URL, exchange=Garbling(spoil))
     with pytest.raises(UnusableAnswerError, match="documented form"):
         client.inference.infer(ROWS[:2], [SMALL] * 2, runs=["a", "b"])

@@ -1,12 +1,15 @@
-"""Addresses, times and attempts that make no sense are refused in a sentence."""
+"""Addresses, times and attempts that are refused, and what users see of the client."""
 
 from __future__ import annotations
 
+import inspect
+import subprocess
+import sys
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
+import greenwave.client
 from greenwave.client import (
     Addresses,
     AsyncClient,
@@ -24,12 +27,12 @@ from tests.documentation import read
 @pytest.mark.parametrize(
     "url", ["localhost:8000", "ftp://host", "http://", "http://h/?q", "http://a:b@h", ""]
 )
-def test_what_is_no_address_is_refused(kind: type[Any], url: str) -> None:
+def test_what_is_no_address_is_refused(kind, url):
     with pytest.raises(InvalidInputError, match="An address looks like"):
         kind(url)
 
 
-def test_a_second_instance_is_found_by_its_port_base() -> None:
+def test_a_second_instance_is_found_by_its_port_base():
     second, ports = Addresses.of_edge("h", port_base=23000), EdgePorts.from_base(23000)
     assert second.inference == f"http://h:{Ports.from_base(23000).http}"
     assert second.gateway == second.accounts == f"http://h:{ports.gateway}"
@@ -42,17 +45,54 @@ def test_a_second_instance_is_found_by_its_port_base() -> None:
 
 
 @pytest.mark.parametrize("times", [{"total_s": 0}, {"attempt_s": -1}, {"connect_s": float("inf")}])
-def test_times_without_an_end_are_refused(times: dict[str, float]) -> None:
+def test_times_without_an_end_are_refused(times):
     with pytest.raises(InvalidInputError, match=r"_s must be a number of seconds above 0"):
         Timeouts(**times)
 
 
-def test_no_attempts_are_refused() -> None:
+def test_no_attempts_are_refused():
     with pytest.raises(InvalidInputError, match="1 at least"):
         Retries(attempts=0)
 
 
 @pytest.mark.parametrize("kind", [Timeouts, Retries])
-def test_the_page_shows_what_holds_without_settings(kind: type[Timeouts] | type[Retries]) -> None:
+def test_the_page_shows_what_holds_without_settings(kind):
     shown = ", ".join(f"{each.name}={each.default}" for each in fields(kind))
     assert f"{kind.__name__}({shown})" in read("docs/client.md")
+
+
+def test_both_clients_have_the_same_methods():
+    def methods(kind: type) -> set[str]:
+        names = {name for name, each in inspect.getmembers(kind) if callable(each)}
+        return {name for name in names if not name.startswith("_")}
+
+    assert methods(Client) == methods(AsyncClient) == {"close", "run"}
+    assert vars(Client("http://gateway")).keys() == vars(AsyncClient("http://gateway")).keys()
+
+
+def test_a_machine_that_only_calls_needs_nothing_of_what_serves():
+    heavy = {
+        "deployments",
+        "fastapi",
+        "httpx",
+        "lab",
+        "models",
+        "numpy",
+        "ray",
+        "serve_app",
+        "starlette",
+    }
+    listed = (
+        "from greenwave.client import Client; import sys;"
+        "from greenwave.client.inference import Inference;"
+        "Inference(print, '').infer([[0.5]], ['pier'], runs='run-1'); print(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
+    assert heavy & set(result.stdout.decode().split()) == set()
+
+
+def test_all_public_names_are_exported():
+    errors = {
+        name for name, each in vars(greenwave.client.errors).items() if inspect.isclass(each)
+    } - {"Mapping"}
+    assert errors <= set(greenwave.client.__all__)

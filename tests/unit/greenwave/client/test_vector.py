@@ -67,9 +67,7 @@ def client(service: FakeInference) -> Client:
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
 @pytest.mark.parametrize("named", [False, True])
-def test_it_acts_in_a_vector_environment_of_gymnasium(
-    client: Client, service: FakeInference, named: bool, mode: AutoresetMode
-) -> None:
+def test_it_acts_in_a_vector_environment_of_gymnasium(client, service, named, mode):
     next_step = mode is AutoresetMode.NEXT_STEP
     envs = SyncVectorEnv(
         [partial(Counting, n, named, 3 + n) for n in range(N)],
@@ -91,9 +89,7 @@ def test_it_acts_in_a_vector_environment_of_gymnasium(
     assert len(service.steps) == (2 * N if named else N)
 
 
-def test_it_acts_in_parallel_environments_of_pettingzoo_whose_agents_may_leave(
-    client: Client, service: FakeInference
-) -> None:
+def test_it_acts_in_parallel_environments_of_pettingzoo_whose_agents_may_leave(client, service):
     policy = VectorPolicy(client, 2, "p")
     both = {SMALL: np.array([1.0]), BIG: np.array([2.0, 0.5])}
     assert policy.act([both, both]) == [{SMALL: 1, BIG: 2}] * 2
@@ -102,9 +98,7 @@ def test_it_acts_in_parallel_environments_of_pettingzoo_whose_agents_may_leave(
     assert service.steps == {("p-0", SMALL): 2, ("p-0", BIG): 2, ("p-1", SMALL): 1, ("p-1", BIG): 3}
 
 
-def test_only_the_environments_of_the_reset_begin_from_zeros(
-    client: Client, service: FakeInference
-) -> None:
+def test_only_the_environments_of_the_reset_begin_from_zeros(client, service):
     policy = VectorPolicy(client, N, "r", SMALL)
     rows = [[n] for n in range(N)]
 
@@ -128,18 +122,14 @@ def test_only_the_environments_of_the_reset_begin_from_zeros(
     assert len(service.calls) == 9  # two where some begin and others go on
 
 
-def test_a_new_policy_begins_from_zeros_in_runs_that_exist(
-    client: Client, service: FakeInference
-) -> None:
+def test_a_new_policy_begins_from_zeros_in_runs_that_exist(client, service):
     for _ in range(2):
         VectorPolicy(client, 1, "n", SMALL).act([[1]])
     assert service.steps == {("n-0", SMALL): 1}
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_the_key_of_an_error_repeats_the_steps(
-    client: Client, service: FakeInference, lost: bool
-) -> None:
+def test_the_key_of_an_error_repeats_the_steps(client, service, lost):
     policy = VectorPolicy(client, 2, "k", SMALL)
     policy.act([[1], [1]])
     policy.reset([0])
@@ -153,7 +143,7 @@ def test_the_key_of_an_error_repeats_the_steps(
     assert service.steps == {("k-0", SMALL): 1, ("k-1", SMALL): 2}
 
 
-def test_a_refused_step_is_not_repeated(client: Client, service: FakeInference) -> None:
+def test_a_refused_step_is_not_repeated(client, service):
     policy = VectorPolicy(client, 2, "x", SMALL)
     service.failing = {"x-1": [422]}
     with pytest.raises(
@@ -164,7 +154,7 @@ def test_a_refused_step_is_not_repeated(client: Client, service: FakeInference) 
     assert len(service.calls) == 1
 
 
-def test_many_environments_are_several_calls(client: Client, service: FakeInference) -> None:
+def test_many_environments_are_several_calls(client, service):
     n = 1500
     policy = VectorPolicy(client, n, "m")
     for _ in range(2):
@@ -186,6 +176,6 @@ def test_many_environments_are_several_calls(client: Client, service: FakeInfere
         (lambda policy: policy.reset([2]), "Environments are 0 to 1"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(client: Client, wrong: Any, message: str) -> None:
+def test_bad_input_is_refused_in_a_sentence(client, wrong, message):
     with pytest.raises(InvalidInputError, match=message):
         wrong(VectorPolicy(client, 2, "w"))

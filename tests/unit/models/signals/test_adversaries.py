@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -29,12 +29,12 @@ WALKS = CROSSED.walk_s
 
 
 @pytest.mark.timeout(120)
-def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody() -> None:
+def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody():
     assert play(1_000_000, seed=1) >= 1_000_000
 
 
 @pytest.mark.timeout(120)
-def test_no_walk_is_cut_short_or_beside_a_conflict_and_every_crossing_is_served_in_time() -> None:
+def test_no_walk_is_cut_short_or_beside_a_conflict_and_every_crossing_is_served_in_time():
     assert play(200_000, seed=1, network=WALKED) >= 200_000
     tightest = Limits(max_walk_wait_s=92)  # one more turn than the vehicles need
     play(60_000, seed=2, network=WALKED, limits=tightest)
@@ -42,7 +42,7 @@ def test_no_walk_is_cut_short_or_beside_a_conflict_and_every_crossing_is_served_
         play(1, seed=2, network=WALKED, limits=Limits(max_walk_wait_s=91.9))
 
 
-def test_the_tightest_bound_that_is_accepted_holds() -> None:
+def test_the_tightest_bound_that_is_accepted_holds():
     with pytest.raises(ValueError, match="safety_max_red_s must be at least 58") as refusal:
         SafetyLayer(PHASES, MATRIX, Limits(max_red_s=57.9))
     assert "to serve 4 phases in turn" in str(refusal.value)
@@ -50,14 +50,14 @@ def test_the_tightest_bound_that_is_accepted_holds() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_no_request_breaks_the_cyclic_order_and_every_phase_is_still_served_in_time() -> None:
+def test_no_request_breaks_the_cyclic_order_and_every_phase_is_still_served_in_time():
     assert play(200_000, seed=1, limits=CYCLIC) >= 200_000
     play(60_000, seed=1, network=WALKED, limits=CYCLIC)
     play(60_000, seed=2, limits=Limits(max_red_s=58, cyclic=True))
 
 
 @pytest.mark.parametrize("ask", ["anything", "step back"])
-def test_the_judge_finds_a_phase_out_of_order(ask: str) -> None:
+def test_the_judge_finds_a_phase_out_of_order(ask):
     bounds = replace(BOUNDS, cyclic=True)
     judged(SafetyLayer(PHASES, MATRIX, CYCLIC), ask, bounds)
     with pytest.raises(AssertionError, match="phases out of order"):
@@ -120,7 +120,7 @@ class ShowsBothGreens(SafetyLayer):
     ],
     ids=["short green", "short intergreen", "starves", "no yellow", "breaks off", "both green"],
 )
-def test_a_broken_layer_is_found_out(broken: Callable[[], SafetyLayer]) -> None:
+def test_a_broken_layer_is_found_out(broken):
     layer = broken()
     with pytest.raises((AssertionError, ConflictError)):
         judged_by_all(layer)
@@ -170,9 +170,7 @@ def hasty(times: Matrix, walks: Mapping[int, float]) -> Matrix:
     ],
     ids=["short walk", "short clearance", "beside vehicles", "long wait"],
 )
-def test_a_layer_that_is_broken_for_pedestrians_is_found_out(
-    broken: Callable[[tuple[str, ...], Matrix], SafetyLayer], found: str
-) -> None:
+def test_a_layer_that_is_broken_for_pedestrians_is_found_out(broken, found):
     layer = broken(CROSSED.phases, CROSSED.intergreen)
     with pytest.raises(AssertionError, match=found):
         judge_alone(layer, CROSSED, BOUNDS)
@@ -191,8 +189,8 @@ def judge_alone(layer: SafetyLayer, signal: Signal, bounds: Bounds) -> None:
     ids=["conflict", "gave way before"],
 )
 def test_a_long_crossing_is_cleared_even_where_a_short_phase_is_shown_in_between(
-    phases: tuple[str, ...],
-) -> None:
+    phases,
+):
     times = ((None, 3, 20), (3, None, 3), (20, 3, None))
     signal = Signal(phases, times, walk_s={0: 7.0})
     made = signal.phases, times, LIMITS, signal.walk_s
@@ -201,7 +199,7 @@ def test_a_long_crossing_is_cleared_even_where_a_short_phase_is_shown_in_between
         judge_alone(ForgetsEarlierPhases(*made), signal, BOUNDS)
 
 
-def test_the_bound_is_reached_and_not_passed() -> None:
+def test_the_bound_is_reached_and_not_passed():
     layer = SafetyLayer(PHASES, MATRIX, LIMITS)
     judged(layer, "always the same")
     lower = Bounds(LIMITS.min_green_s, LIMITS.max_red_s - 20)

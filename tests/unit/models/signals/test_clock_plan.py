@@ -65,7 +65,7 @@ def test_a_period_holds_until_the_next_and_the_last_until_midnight(file):
     assert [plan.at(MILL, each).plan for each in seconds] == [f"test {begin}" for begin in begins]
 
 
-def test_a_plan_survives_its_file(tmp_path: Path):
+def test_a_plan_survives_its_file(tmp_path):
     plan = read_plan(SHIPPED_PLAN, SHIPPED)
     (tmp_path / "copy.json").write_text(plan_as_json(plan))
     assert read_plan(tmp_path / "copy.json", SHIPPED) == plan
@@ -100,7 +100,7 @@ def test_what_is_no_plan_is_refused_with_the_reason(file, change, says):
         read_plan(file(content() | change), SHIPPED)
 
 
-def test_a_missing_file_and_one_that_is_no_json_are_refused(tmp_path: Path):
+def test_a_missing_file_and_one_that_is_no_json_are_refused(tmp_path):
     with pytest.raises(InvalidPlanError, match="cannot be read: No such file"):
         read_plan(tmp_path / "none.json", SHIPPED)
     (tmp_path / "broken.json").write_text("{")
