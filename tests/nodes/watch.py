@@ -14,14 +14,7 @@ from deployments.stateful.shards import shard_of
 from load_tests.chaos.checker import Harm, Verdict, check
 from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Key
-from load_tests.chaos.requests import (
-    Record,
-    Request,
-    Stream,
-    new_records,
-    predictions,
-    sending,
-)
+from load_tests.chaos.requests import Record, Request, Stream, new_records, predictions, sending
 from tests.nodes.node import Node
 
 SETTLED_S = 2.0

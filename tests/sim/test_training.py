@@ -19,13 +19,7 @@ import torch
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.net.importing import import_network
-from lab.sim.controllers import (
-    CONTROLS,
-    LongestQueue,
-    PolicyController,
-    policy_control,
-    run,
-)
+from lab.sim.controllers import CONTROLS, LongestQueue, PolicyController, policy_control, run
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.metrics import Metrics
 from lab.sim.observation import encode_observation

@@ -22,12 +22,7 @@ from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments import ray_private
 from deployments.ray_private import core, serve
-from deployments.ray_private.serve import (
-    Front,
-    prepare_log,
-    read_front,
-    replicas_of,
-)
+from deployments.ray_private.serve import Front, prepare_log, read_front, replicas_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "lab", "deployments", "serve_app", "tools", "load_tests")

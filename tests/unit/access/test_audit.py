@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deployments.access.audit import (
-    MAX_DISTINCT,
-    MAX_TEXT,
-    OTHERS,
-    AuditBuffer,
-    AuditLog,
-    Entry,
-)
+from deployments.access.audit import MAX_DISTINCT, MAX_TEXT, OTHERS, AuditBuffer, AuditLog, Entry
 from deployments.store import StoreUnavailable
 from tests.unit.access.memory_store import MemoryStore
 

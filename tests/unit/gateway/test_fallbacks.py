@@ -7,10 +7,7 @@ import datetime
 import pytest
 
 from deployments.gateway.errors import InferenceUnavailableError
-from deployments.gateway.fallbacks import (
-    Fallback,
-    configured_plan,
-)
+from deployments.gateway.fallbacks import Fallback, configured_plan
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
 from models.networks.shipped import JUNCTIONS, SHIPPED

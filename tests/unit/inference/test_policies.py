@@ -29,15 +29,7 @@ from tests.unit.inference.policies import (
     assert_replays,
     observations,
 )
-from tests.unit.inference.replicas import (
-    HIGH,
-    LOW,
-    RUNS,
-    SECOND,
-    Replicas,
-    make_steps,
-    reconfigure,
-)
+from tests.unit.inference.replicas import HIGH, LOW, RUNS, SECOND, Replicas, make_steps, reconfigure
 from tests.unit.inference.serving import client_of
 from tests.unit.metrics.recorded import RecordedMetrics
 

@@ -13,11 +13,7 @@ import pytest
 
 from deployments.stateful.channel import Address, Channel, Listener, connect
 from deployments.stateful.engine import Engine
-from deployments.stateful.errors import (
-    OutcomeUnknownError,
-    TooManyStatesError,
-    UnavailableError,
-)
+from deployments.stateful.errors import OutcomeUnknownError, TooManyStatesError, UnavailableError
 from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer, pack
 from deployments.stateful.row import Key, RowForm
 from deployments.stateful.table import Operation, Table

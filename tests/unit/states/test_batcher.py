@@ -15,11 +15,7 @@ from deployments.stateful import engine as engine_module
 from deployments.stateful.batcher import MAX_ROWS, Batcher
 from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
-from deployments.stateful.errors import (
-    OutcomeUnknownError,
-    TooManyStatesError,
-    UnavailableError,
-)
+from deployments.stateful.errors import OutcomeUnknownError, TooManyStatesError, UnavailableError
 from deployments.stateful.row import Key
 from deployments.stateful.table import Operation, Table
 from deployments.stateful.turn import SteppedBatch

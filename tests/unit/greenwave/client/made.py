@@ -7,15 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from greenwave.client import (
-    Account,
-    Card,
-    Customer,
-    Loan,
-    Observed,
-    Sample,
-    Shown,
-)
+from greenwave.client import Account, Card, Customer, Loan, Observed, Sample, Shown
 from greenwave.client.call import Call
 from greenwave.client.forecasts import Density, Flow
 from greenwave.client.gateway import Gateway, Run

@@ -11,16 +11,7 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from greenwave.client.blocking import Exchange
-from greenwave.client.call import (
-    Call,
-    Effect,
-    Exclusive,
-    NoReply,
-    Pause,
-    Reply,
-    Send,
-    Steps,
-)
+from greenwave.client.call import Call, Effect, Exclusive, NoReply, Pause, Reply, Send, Steps
 from greenwave.client.engine import CallEngine
 from greenwave.client.login import Login
 from greenwave.client.settings import Retries, Timeouts

@@ -17,15 +17,7 @@ from greenwave.client import (
     UnusableAnswerError,
 )
 from greenwave.client.call import Effect, NoReply, Reply
-from tests.unit.greenwave.client.play import (
-    LOST,
-    REFUSED,
-    Play,
-    answer,
-    step,
-    text,
-    unavailable,
-)
+from tests.unit.greenwave.client.play import LOST, REFUSED, Play, answer, step, text, unavailable
 
 Came = Reply | NoReply
 MAYBE_DONE: list[Came] = [

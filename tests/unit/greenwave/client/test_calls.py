@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenwave.client import (
-    InvalidInputError,
-    InvalidRequestError,
-    Observed,
-    UnavailableError,
-)
+from greenwave.client import InvalidInputError, InvalidRequestError, Observed, UnavailableError
 from greenwave.client.call import Call
 from greenwave.client.forecasts import Density, Flow
 from greenwave.client.gateway import Gateway, Run

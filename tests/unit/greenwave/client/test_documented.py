@@ -8,9 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from greenwave.client import (
-    InvalidRequestError,
-)
+from greenwave.client import InvalidRequestError
 from greenwave.client.call import Effect, Reply
 from greenwave.client.service import nothing
 from greenwave.client.tensors import HEADER_LENGTH

@@ -10,14 +10,7 @@ from dataclasses import fields
 import pytest
 
 import greenwave.client
-from greenwave.client import (
-    Addresses,
-    AsyncClient,
-    Client,
-    InvalidInputError,
-    Retries,
-    Timeouts,
-)
+from greenwave.client import Addresses, AsyncClient, Client, InvalidInputError, Retries, Timeouts
 from serve_app.processes.edge import EdgePorts
 from serve_app.processes.ports import Ports
 from tests.documentation import read

@@ -13,16 +13,7 @@ from lab.net.net import read_sumo_net
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import JunctionEntry
 from models.networks.shipped import NET_FILE
-from tests.unit.lab.net.sumo_nets import (
-    LINKS,
-    NODE,
-    PROGRAM,
-    ROADS,
-    lane,
-    link,
-    program,
-    write_net,
-)
+from tests.unit.lab.net.sumo_nets import LINKS, NODE, PROGRAM, ROADS, lane, link, program, write_net
 
 
 def said(folder: Path, *parts: str) -> tuple[list[str], JunctionEntry]:

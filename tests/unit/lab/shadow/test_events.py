@@ -12,15 +12,7 @@ from lab.shadow.event_files import DETECTORS, EVENTS, PHASES, write_events
 from lab.shadow.events import Event, Numbering, events_of
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from tests.unit.lab.shadow.street import (
-    HARBOUR,
-    START_S,
-    cycles,
-    decision,
-    lamps,
-    logged,
-    loop,
-)
+from tests.unit.lab.shadow.street import HARBOUR, START_S, cycles, decision, lamps, logged, loop
 
 FIRST, SECOND = 1, 2  # the phases of the pier
 

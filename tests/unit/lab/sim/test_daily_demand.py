@@ -9,13 +9,7 @@ from itertools import pairwise
 import pytest
 
 from lab.net.net import load_net
-from lab.sim.daily_demand import (
-    HOUR_S,
-    DailyDemand,
-    Trip,
-    read_demand,
-    unusual_flows,
-)
+from lab.sim.daily_demand import HOUR_S, DailyDemand, Trip, read_demand, unusual_flows
 from models.networks.shipped import DEMAND_FILE, NET_FILE
 
 RUSH = DailyDemand(NET_FILE, DEMAND_FILE, 7 * HOUR_S, 8 * HOUR_S)

@@ -10,12 +10,7 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from lab.train.mappo import (
-    ValueScale,
-    compare_repeats,
-    estimate_advantages,
-    standardise,
-)
+from lab.train.mappo import ValueScale, compare_repeats, estimate_advantages, standardise
 from lab.train.run import Log
 from models.networks.shipped import N_AGENTS
 

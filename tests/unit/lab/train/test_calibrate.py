@@ -5,12 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.train.forecasts.calibrate import (
-    LEAST_RISE,
-    calibrate,
-    shortened_inputs,
-    strictly_rising,
-)
+from lab.train.forecasts.calibrate import LEAST_RISE, calibrate, shortened_inputs, strictly_rising
 from lab.train.forecasts.dataset import flow_windows
 from models.flow.forecast import FlowForecaster
 from models.flow.window import MINUTE_S, WINDOW, make_window

@@ -10,13 +10,7 @@ import pytest
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.train import planner
-from lab.train.planner import (
-    HORIZON_S,
-    OVERRIDDEN_COST,
-    _JunctionPlanner,
-    _leaving,
-    _MaximumRed,
-)
+from lab.train.planner import HORIZON_S, OVERRIDDEN_COST, _JunctionPlanner, _leaving, _MaximumRed
 from models.networks.form import JunctionEntry
 from models.networks.shipped import SHIPPED
 from models.signals.safety import Limits, SafetyLayer, Shown, read_layers

@@ -15,13 +15,7 @@ from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.design_plan import PLAN_SEEDS
 from lab.train.forecasts.days import draw_day
-from lab.train.traffic import (
-    FURTHER_SEED,
-    TRAINING_SEED,
-    VALIDATION_SEED,
-    DrawnHours,
-    OneScenario,
-)
+from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
 from models.networks.shipped import NET_FILE, SHIPPED
 
 

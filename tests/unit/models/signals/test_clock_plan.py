@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.signals.clock_plan import (
-    DAY_S,
-    SHIPPED_PLAN,
-    InvalidPlanError,
-    plan_as_json,
-    read_plan,
-)
+from models.signals.clock_plan import DAY_S, SHIPPED_PLAN, InvalidPlanError, plan_as_json, read_plan
 from models.signals.states import MIN_GREEN_S, YELLOW_S
 
 CENTER, MILL = "joinedS_265580996_300839357", "300839359"
