@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 
 import numpy as np
@@ -25,11 +24,6 @@ async def service(tmp_path):
 @pytest.fixture
 def client(service):
     return client_of(create_app(service))
-
-
-@pytest.fixture
-def client_without_model():
-    return client_of(create_app(DensityService()))
 
 
 class TestPredict:
@@ -88,31 +82,6 @@ class TestPredict:
         assert answer.status_code == 400
         assert answer.json()["detail"] == "data is required: Expected shape (3, 5), got nothing"
 
-    @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"data": [1,]}', b"[" * 60_000])
-    async def test_malformed_json(self, client, body):
-        answer = await client.post("/predict", content=body)
-        assert answer.status_code == 400
-        assert answer.json()["detail"].startswith("The body is not valid JSON")
-
-    @pytest.mark.parametrize("body", [b"[]", b"3", b"null", b'"data"'])
-    async def test_not_an_object(self, client, body):
-        answer = await client.post("/predict", content=body)
-        assert answer.status_code == 400
-        assert isinstance(answer.json()["detail"], str)
-
-    async def test_model_not_loaded(self, client_without_model):
-        answer = await client_without_model.post("/predict", json={"data": DATA})
-        assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
-
-    async def test_waiting_requests_share_a_batch(self, service, client):
-        answers = await asyncio.gather(
-            *(client.post("/predict", json={"data": DATA}) for _ in range(20))
-        )
-        assert {answer.text for answer in answers} == {answers[0].text}
-        batches, _ = service.take_batches()
-        assert sum(size for size, _ in batches) == 20
-        assert len(batches) < 20
-
     async def test_failing_model(self, service, client):
         class Broken:
             def __call__(self, densities):
@@ -128,20 +97,6 @@ class TestStatus:
         answer = await client.get("/health")
         assert answer.json() == {"status": "healthy", "message": "Model loaded and ready"}
 
-    async def test_health_tells_of_a_swap_that_failed(self, service, client, tmp_path):
-        await service.slot.load(tmp_path / "missing.pt")
-        health = (await client.get("/health")).json()
-        assert health["status"] == "healthy"
-        assert health["message"].startswith(
-            "Model loaded and ready; the newest file is not served: "
-        )
-        assert "missing.pt" in health["message"]
-
-    async def test_health_without_model(self, client_without_model):
-        answer = await client_without_model.get("/health")
-        assert answer.status_code == 200
-        assert answer.json() == {"status": "unhealthy", "message": "Model not loaded"}
-
     async def test_model_info(self, client):
         info = (await client.get("/model-info")).json()
         assert info.pop("description")
@@ -153,11 +108,6 @@ class TestStatus:
             "test_loss": CARD.test_loss,
             "test_mae": CARD.test_mae,
         }
-
-    async def test_model_info_without_model(self, client_without_model):
-        answer = await client_without_model.get("/model-info")
-        assert answer.status_code == 200
-        assert answer.json()["edges"] == []
 
 
 async def test_drift_is_the_share_of_values_outside_the_training_range(service, client):

@@ -34,11 +34,6 @@ def client(service):
     return client_of(create_app(service))
 
 
-@pytest.fixture
-def client_without_model():
-    return client_of(create_app(FlowService()))
-
-
 def sample(minute: int, **changes: Any) -> dict[str, Any]:
     usual = {"vehicle_count": 20 + minute % 7, "avg_speed": 35.5, "occupancy": 0.06}
     return {"timestamp": 1_774_000_000 + 60 * minute} | usual | changes
@@ -100,13 +95,6 @@ class TestForecast:
         long, short = await forecasts_of(client, history, history[-60:])
         assert long["predicted_flow"] == short["predicted_flow"]
         assert long["confidence"] == short["confidence"]
-
-    async def test_confidence_falls_with_the_length_of_the_history(self, client):
-        steady = [sample(minute, vehicle_count=20) for minute in range(60)]
-        lengths = (1, 2, 5, 20, 40, 59, 60)
-        forecasts = await forecasts_of(client, *(steady[-length:] for length in lengths))
-        confidences = [forecast["confidence"] for forecast in forecasts]
-        assert confidences == sorted(set(confidences))
 
     async def test_a_gap_lowers_the_confidence(self, client):
         steady = [sample(minute, vehicle_count=20) for minute in range(60)]
@@ -183,11 +171,6 @@ class TestForecast:
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("timestamps must strictly increase")
 
-    async def test_empty(self, client):
-        answer = await client.post("/forecast", json=body(historical_data=[]))
-        assert answer.status_code == 400
-        assert "empty" in answer.json()["detail"]
-
     @pytest.mark.parametrize("junction_id", ["nowhere", "", "300839359 ", "x" * 10_000])
     async def test_unknown_junction(self, client, junction_id):
         answer = await client.post("/forecast", json=body(junction_id=junction_id))
@@ -201,23 +184,11 @@ class TestForecast:
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("junction_id: ")
 
-    @pytest.mark.parametrize(
-        "text", [b"", b"{", b"\xff", b"[]", b"null", b"{}", b'{"junction_id": "300839359"}']
-    )
-    async def test_not_a_request(self, client, text):
-        answer = await client.post("/forecast", content=text)
-        assert answer.status_code == 400
-        assert isinstance(answer.json()["detail"], str)
-
-    @pytest.mark.parametrize("history", [None, {}, "x", 3, [3], [None], [[]]])
+    @pytest.mark.parametrize("history", [None, {}, "x", [], [3], [None], [[]]])
     async def test_history_of_another_type(self, client, history):
         answer = await client.post("/forecast", json=body(historical_data=history))
         assert answer.status_code == 400
         assert answer.json()["detail"].startswith("historical_data")
-
-    async def test_model_not_loaded(self, client_without_model):
-        answer = await client_without_model.post("/forecast", json=body())
-        assert (answer.status_code, answer.json()) == (503, {"detail": "Model not loaded"})
 
     async def test_waiting_requests_share_a_batch(self, service, client):
         requests = [body(junction_id=junction_id) for junction_id in JUNCTIONS] * 3
@@ -259,18 +230,6 @@ class TestStatus:
             "forecast_horizon": 15,
         }
 
-    async def test_health_tells_of_a_swap_that_failed(self, service, client, tmp_path):
-        await service.slot.load(tmp_path / "missing.pt")
-        health = (await client.get("/health")).json()
-        assert (health["status"], health["model_loaded"]) == ("healthy", True)
-        assert "missing.pt" in health["detail"]
-
-    async def test_health_without_model(self, client_without_model):
-        answer = await client_without_model.get("/health")
-        assert answer.status_code == 200
-        assert answer.json()["status"] == "unhealthy"
-        assert answer.json()["model_loaded"] is False
-
     async def test_model_info(self, client):
         info = (await client.get("/model_info")).json()
         assert "90.0%" in info.pop("target_accuracy")
@@ -282,11 +241,6 @@ class TestStatus:
             "output_window": 15,
             "trained_on_junctions": list(JUNCTIONS),
         }
-
-    async def test_model_info_without_model(self, client_without_model):
-        answer = await client_without_model.get("/model_info")
-        assert answer.status_code == 200
-        assert answer.json()["trained_on_junctions"] == []
 
 
 async def test_drift_is_the_share_of_values_outside_the_training_range(service, client):
