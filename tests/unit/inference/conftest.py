@@ -38,9 +38,15 @@ async def empty_service(engine: Engine) -> AsyncIterator[InferenceService]:
 
 
 @pytest.fixture
-async def service(empty_service: InferenceService, policy_file: Path) -> InferenceService:
-    await empty_service.policies.start(str(policy_file))
-    return empty_service
+async def alone(policy_folder: Path) -> AsyncIterator[Replicas]:
+    """Run one replica, which serves first.th."""
+    async with running(1, policy_folder) as replicas:
+        yield replicas
+
+
+@pytest.fixture
+def service(alone: Replicas) -> InferenceService:
+    return alone.services[0]
 
 
 @pytest.fixture

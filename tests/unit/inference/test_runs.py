@@ -17,9 +17,7 @@ from safetensors.numpy import save
 
 from deployments.inference import runs
 from deployments.inference.api import MAX_BODY, create_app
-from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import SHIPPED
-from tests.support.local_states import LocalShard
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
 from tests.unit.inference.replicas import HIGH, LOW, SECOND, reconfigure, running
 from tests.unit.inference.serving import client_of
@@ -142,24 +140,6 @@ async def test_an_invalid_key_of_a_change_is_400_and_changes_nothing(
     await goes_on(client, "one")
 
 
-async def test_an_end_that_is_made_is_never_answered_as_if_it_were_not(policy_folder, monkeypatch):
-    async def lost(self: LocalShard, table: Any, number: int) -> None:
-        raise UnavailableError("The home of the hidden states has lost its term")
-
-    async with running(1, policy_folder) as replicas:
-        (service,) = replicas.services
-        async with client_of(create_app(service)) as client:
-            await drive(client, "one")
-            monkeypatch.setattr(service.engine, "_durable", True)
-            monkeypatch.setattr(LocalShard, "copied", lost)
-            answer = await client.delete("/runs/one")
-            assert answer.headers["x-error-code"] == "outcome_unknown"
-            assert await steps_of(client) == {}
-            service.engine._shards[0].table.page.valid_until = 0.0
-            answer = await client.delete("/runs/one")
-            assert answer.headers["x-error-code"] == "overloaded"
-
-
 async def test_a_run_is_found_however_many_were_used_since(client, monkeypatch):
     monkeypatch.setattr(runs, "MAX_LISTED", 2)
     for run in ("one", "two", "three"):
@@ -192,58 +172,48 @@ async def test_a_bad_fork_is_refused_and_changes_nothing(client, run, body, stat
         await goes_on(client, each)
 
 
-async def test_a_run_is_not_forked_to_one_of_a_canary(policy_folder):
-    async with running(1, policy_folder) as replicas:
-        (service,) = replicas.services
-        await reconfigure(service, canary=replicas.canary(share=0.5))
-        async with client_of(create_app(service)) as client:
-            for run in (HIGH, LOW):  # the canary answers the latter
-                await drive(client, run)
-            assert await steps_of(client) == {LOW: {SMALL: 3}, HIGH: {SMALL: 3}}
-            answer = await client.post(f"/runs/{HIGH}/fork", json={"run_id": LOW})
-            assert (answer.status_code, LOW in answer.json()["detail"]) == (409, True)
+async def test_a_run_is_not_forked_to_one_of_a_canary(client, service, alone):
+    await reconfigure(service, canary=alone.canary(share=0.5))
+    for run in (HIGH, LOW):  # the canary answers the latter
+        await drive(client, run)
+    assert await steps_of(client) == {LOW: {SMALL: 3}, HIGH: {SMALL: 3}}
+    answer = await client.post(f"/runs/{HIGH}/fork", json={"run_id": LOW})
+    assert (answer.status_code, LOW in answer.json()["detail"]) == (409, True)
 
 
-async def test_a_fork_has_the_states_of_every_policy(policy_folder):
-    async with running(1, policy_folder) as replicas:
-        (service,) = replicas.services
-        canary = replicas.canary(share=1)
-        async with client_of(create_app(service)) as client:
-            await drive(client, "one", n=2)
-            await reconfigure(service, canary=canary)
-            await drive(client, "one", n=3)
-            answer = await client.post("/runs/one/fork", json={"run_id": "fork"})
-            assert answer.json() == {"run": "fork", "steps": {SMALL: 3}}
-            action, _ = SECOND.replay(SMALL, OBS[:4])[-1]
-            assert await predict(client, "fork", SMALL, OBS[3]) == (action, 4)
-            await reconfigure(service)
-            for run in ("one", "fork"):
-                await goes_on(client, run, n=2)
-            assert (await client.get("/runs/fork")).json()["steps"] == {SMALL: 3}
+async def test_a_fork_has_the_states_of_every_policy(client, service, alone):
+    await drive(client, "one", n=2)
+    await reconfigure(service, canary=alone.canary(share=1))
+    await drive(client, "one", n=3)
+    answer = await client.post("/runs/one/fork", json={"run_id": "fork"})
+    assert answer.json() == {"run": "fork", "steps": {SMALL: 3}}
+    action, _ = SECOND.replay(SMALL, OBS[:4])[-1]
+    assert await predict(client, "fork", SMALL, OBS[3]) == (action, 4)
+    await reconfigure(service)
+    for run in ("one", "fork"):
+        await goes_on(client, run, n=2)
+    assert (await client.get("/runs/fork")).json()["steps"] == {SMALL: 3}
 
 
 async def test_a_canary_that_begins_during_a_fork_gets_no_state_of_the_other_policy(
-    policy_folder, monkeypatch
+    client, service, alone, monkeypatch
 ):
-    async with running(1, policy_folder) as replicas:
-        (service,) = replicas.services
-        read = service.engine._rows_of
+    read = service.engine._rows_of
 
-        async def and_then_the_canary(run: str) -> Any:
-            rows = await read(run)
-            monkeypatch.undo()
-            await reconfigure(service, canary=replicas.canary(share=0.5))
-            return rows
+    async def and_then_the_canary(run: str) -> Any:
+        rows = await read(run)
+        monkeypatch.undo()
+        await reconfigure(service, canary=alone.canary(share=0.5))
+        return rows
 
-        async with client_of(create_app(service)) as client:
-            await drive(client, HIGH)
-            monkeypatch.setattr(service.engine, "_rows_of", and_then_the_canary)
-            assert (await client.post(f"/runs/{HIGH}/fork", json={"run_id": LOW})).is_success
-            assert (await client.get(f"/runs/{LOW}")).status_code == 404
-            action, _ = SECOND.replay(SMALL, OBS[:1])[-1]
-            assert await predict(client, LOW, SMALL, OBS[0]) == (action, 1)
-            await reconfigure(service)
-            await goes_on(client, LOW)
+    await drive(client, HIGH)
+    monkeypatch.setattr(service.engine, "_rows_of", and_then_the_canary)
+    assert (await client.post(f"/runs/{HIGH}/fork", json={"run_id": LOW})).is_success
+    assert (await client.get(f"/runs/{LOW}")).status_code == 404
+    action, _ = SECOND.replay(SMALL, OBS[:1])[-1]
+    assert await predict(client, LOW, SMALL, OBS[0]) == (action, 1)
+    await reconfigure(service)
+    await goes_on(client, LOW)
 
 
 def file_of(**changes: Any) -> bytes:
