@@ -127,3 +127,23 @@ async def client(app):
 @pytest.fixture
 def bearer(tokens):
     return {"Authorization": f"Bearer {tokens.issue('ann')}"}
+
+
+@pytest.fixture
+def login(client):
+    def login(username="ann", password=PASSWORD, address="203.0.113.9"):
+        body = {"username": username, "password": password}
+        return client.post("/auth/login", json=body, headers={"X-Forwarded-For": address})
+
+    return login
+
+
+@pytest.fixture
+def act(client, bearer):
+    """Ask for a decision on a junction, with further fields in the body."""
+
+    async def act(junction_id="300839359", **fields):
+        body = {"junctionId": junction_id, "observations": [1], **fields}
+        return await client.post("/traffic/action", json=body, headers=bearer)
+
+    return act

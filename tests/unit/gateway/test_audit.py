@@ -21,24 +21,11 @@ def kept(service, store):
     return kept
 
 
-@pytest.fixture
-def login(client):
-    def login(username, password):
-        body = {"username": username, "password": password}
-        return client.post("/auth/login", json=body, headers=ADDRESS)
-
-    return login
-
-
 async def test_who_logged_in_and_from_where(login, kept):
     await login("ann", PASSWORD)
     (entry,) = await kept()
-    assert (entry.log, entry.event, entry.who, entry.where) == (
-        "uses",
-        "login",
-        "ann",
-        "203.0.113.9",
-    )
+    assert (entry.log, entry.event) == ("uses", "login")
+    assert (entry.who, entry.where) == ("ann", "203.0.113.9")
 
 
 async def test_refused_logins_are_counted_by_user_and_address(login, kept):
@@ -67,12 +54,8 @@ async def test_a_reset_and_whose_it_was(client, bearer, kept, inference):
     inference.error = DOWN
     await client.post("/traffic/reset", headers={**bearer, **ADDRESS})
     done, tried = await kept()
-    assert (done.event, done.who, done.where, done.detail) == (
-        "reset",
-        "ann",
-        "203.0.113.9",
-        "run monday",
-    )
+    assert (done.event, done.detail) == ("reset", "run monday")
+    assert (done.who, done.where) == ("ann", "203.0.113.9")
     assert tried.detail == "run default, not confirmed"
 
 

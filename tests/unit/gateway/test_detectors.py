@@ -20,14 +20,13 @@ PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
 
 
 @pytest.fixture
-def act(client, bearer):
-    async def act(**fields):
-        body = {"junctionId": JUNCTION, "observations": [1], "simulationTime": RUSH_S, **fields}
-        answer = await client.post("/traffic/action", json=body, headers=bearer)
+def act(act):
+    async def in_rush_hour(**fields):
+        answer = await act(simulationTime=RUSH_S, **fields)
         assert answer.status_code == 200
         return answer.json()
 
-    return act
+    return in_rush_hour
 
 
 def fail_all(inference):

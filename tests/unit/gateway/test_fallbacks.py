@@ -15,7 +15,6 @@ from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError,
 from tests.support.virtual_time import Clock
 from tests.unit.gateway.test_api import assert_error
 
-ACTION = "/traffic/action"
 DOWN = InferenceUnavailableError("unreachable")
 PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
 SIDE_STREET = "300839359"
@@ -29,15 +28,6 @@ def clock():
 @pytest.fixture
 def fallback(clock):
     return Fallback(PLAN, clock=clock)
-
-
-@pytest.fixture
-def act(client, bearer):
-    async def act(junction_id=SIDE_STREET, **fields):
-        body = {"junctionId": junction_id, "observations": [1], **fields}
-        return await client.post(ACTION, json=body, headers=bearer)
-
-    return act
 
 
 async def test_the_plan_answers_while_the_inference_is_down_and_says_which(act, inference, clock):
@@ -75,7 +65,7 @@ async def test_a_time_that_is_none_is_refused_and_makes_no_step(act, inference, 
 
 async def test_the_demonstration_falls_back_to_the_plan_too(client, bearer, inference):
     inference.error = DOWN
-    body = (await client.get(ACTION, headers=bearer)).json()
+    body = (await client.get("/traffic/action", headers=bearer)).json()
     assert body["fallbackPlan"] == PLAN.at(body["junctionId"], 27_000).plan
     assert body["predictedAction"] == PLAN.at(body["junctionId"], 27_000).phase
 

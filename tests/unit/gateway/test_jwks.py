@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from deployments.access.keys import Keys, key_of_secret, new_key
-from tests.unit.gateway.conftest import PASSWORD, SECRET
+from tests.unit.gateway.conftest import SECRET
 
 ROUTE = "/.well-known/jwks.json"
 ISSUER = "traffic-api-gateway"
@@ -23,10 +23,11 @@ async def test_by_default_there_is_nothing_to_show(client):
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
-async def test_another_service_verifies_a_login_with_the_shown_key_alone(client, tokens, algorithm):
+async def test_another_service_verifies_a_login_with_the_shown_key_alone(
+    client, login, tokens, algorithm
+):
     tokens.use(Keys([key_of_secret(SECRET), new_key(algorithm, 0)]))
-    body = {"username": "ann", "password": PASSWORD}
-    token = (await client.post("/auth/login", json=body)).json()["accessToken"]
+    token = (await login()).json()["accessToken"]
     shown = jwt.PyJWKSet.from_dict((await client.get(ROUTE)).json())
     (key,) = [key for key in shown.keys if key.key_id == jwt.get_unverified_header(token)["kid"]]
     assert key.algorithm_name == algorithm

@@ -25,16 +25,11 @@ HOME, ELSEWHERE = "198.51.100.7", "198.51.100.8"
 
 
 @pytest.fixture
-def login(client):
-    async def login(address, password=PASSWORD, name="ann"):
-        answer = await client.post(
-            "/auth/login",
-            json={"username": name, "password": password},
-            headers={"X-Forwarded-For": address},
-        )
-        return int(answer.status_code)
+def login(login):
+    async def status_of_login(address, password=PASSWORD, name="ann"):
+        return int((await login(name, password, address)).status_code)
 
-    return login
+    return status_of_login
 
 
 async def guess(login, times: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from deployments.gateway.errors import InferenceUnavailableError
@@ -17,7 +19,8 @@ ACTION = "/traffic/action"
 SIDE_STREET = "300839359"
 CENTER = "joinedS_265580996_300839357"
 PHASES = {junction: signal.phases for junction, signal in read_signals(SHIPPED).items()}
-REFUSALS = [
+GREEN = {"phase": 0, "greenSeconds": 5}
+REFUSALS: list[tuple[Any, str]] = [
     (None, "shown is required while the safety layer is on"),
     (0, "shown must have phase, greenSeconds and redSeconds"),
     ({}, "shown.phase must be a phase of the junction, 0 to 1"),
@@ -26,14 +29,8 @@ REFUSALS = [
     ({"phase": 0}, "shown.greenSeconds must be a number of seconds"),
     ({"phase": 0, "greenSeconds": "5"}, "shown.greenSeconds must be a number of seconds"),
     ({"phase": 0, "greenSeconds": 1e300}, "shown.greenSeconds must be a number of seconds"),
-    (
-        {"phase": 0, "greenSeconds": 5, "redSeconds": [0]},
-        "shown.redSeconds must have 2 numbers, one for each phase",
-    ),
-    (
-        {"phase": 0, "greenSeconds": 5, "redSeconds": [0, -1]},
-        "shown.redSeconds must be numbers of seconds, 0 or more",
-    ),
+    ({**GREEN, "redSeconds": [0]}, "shown.redSeconds must have 2 numbers, one for each phase"),
+    ({**GREEN, "redSeconds": [0, -1]}, "shown.redSeconds must be numbers of seconds, 0 or more"),
 ]
 
 
@@ -43,13 +40,12 @@ def guard():
 
 
 @pytest.fixture
-def act(client, bearer):
-    async def act(phase=0, green_s=20.0, red_s=(0, 20), junction_id=SIDE_STREET, **fields):
+def act(act):
+    def while_shown(phase=0, green_s=20.0, red_s=(0, 20), **fields):
         shown = {"phase": phase, "greenSeconds": green_s, "redSeconds": red_s}
-        body = {"junctionId": junction_id, "observations": [1], "shown": shown, **fields}
-        return await client.post(ACTION, json=body, headers=bearer)
+        return act(**{"shown": shown, **fields})
 
-    return act
+    return while_shown
 
 
 async def test_a_change_comes_with_its_steps_and_the_time_of_its_green(act, inference):
