@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -31,7 +31,6 @@ from tests.unit.greenwave.client.servers import (
 )
 
 Exchange = Callable[[Send], Reply | NoReply]
-Kind = Callable[..., AbstractContextManager[Exchange]]
 TIMEOUT_S = 0.5
 ENDLESS_S = 30.0
 
