@@ -95,6 +95,7 @@ def test_another_refusal_of_a_write_names_no_fields(body):
     [
         (lambda: calls_of(Run).act("", [1]), "junction must be a text"),
         (lambda: calls_of(Run).act("a", "12"), "sequence of numbers"),
+        (lambda: calls_of(Run).act("a", 7), "sequence of numbers"),
         (lambda: calls_of(Run).act("a", [1, float("nan")]), r"observation\[1\] must be a finite"),
         (lambda: calls_of(Run).act("a", ["1"]), r"observation\[0\] must be a finite"),
         (lambda: calls_of(Run).act("a", [1, 10**400]), r"observation\[1\] is too large"),

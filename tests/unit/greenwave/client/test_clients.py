@@ -146,6 +146,8 @@ async def test_calls_do_not_wait_longer_than_their_time_for_others_login():
 
 async def test_a_closed_client_says_so():
     blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
+    with pytest.raises(InvalidInputError, match=r"no batch\(\)"):
+        awaiting.inference.batch()  # type: ignore[misc]
     blocking.close()
     await awaiting.close()
     with pytest.raises(InvalidInputError, match="closed"):
