@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from lab.net.intergreen import intergreen_of
+from lab.net.intergreen import WALKS_AT, intergreen_of, yellow_of
 from lab.net.nema import nema_stages
 from lab.net.net import SumoLink, SumoNet, read_sumo_net
 from lab.net.program import Program
@@ -27,10 +27,12 @@ from models.networks.form import (
     Phase,
     Point,
 )
+from models.signals.states import YELLOW_S
 
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
 SHOWN_OF_A_KIND = 5
+FASTEST = 70.5 / 3.6  # m/s that a yellow is defined for
 _NAME_LENGTH = 200
 
 Remark = Callable[[str, str], None]  # kind of remark, and the sentence
@@ -65,6 +67,7 @@ def import_network(
     program: str | None = None,
     pedestrian_calls: bool = False,
     additional: tuple[Path, ...] = (),
+    walks_at: float = WALKS_AT,
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
@@ -75,6 +78,7 @@ def import_network(
             last one.
         pedestrian_calls: whether policies observe who waits at the crossings.
         additional: SUMO files that are read after the net and may have further programs.
+        walks_at: m/s of pedestrians who clear a crossing.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
@@ -91,7 +95,7 @@ def import_network(
         junctions: list[JunctionEntry] = []
         for signal in wanted:
             taken = _choose(net.programs[signal], signal, program, remarks.add)
-            entry = junction_of(net, signal, taken, len(junctions), remarks.add)
+            entry = junction_of(net, signal, taken, len(junctions), remarks.add, walks_at)
             if waut := net.switched.get(signal):
                 sentence = f"{signal}: the WAUT {waut}, which switches its programs, is left out."
                 remarks.add("WAUT", sentence)
@@ -126,7 +130,12 @@ def _choose(programs: list[Program], signal: str, wanted: str | None, remark: Re
 
 
 def junction_of(
-    net: SumoNet, signal: str, program: Program, agent_index: int, remark: Remark
+    net: SumoNet,
+    signal: str,
+    program: Program,
+    agent_index: int,
+    remark: Remark,
+    walks_at: float = WALKS_AT,
 ) -> JunctionEntry | None:
     """Return a signal's entry, None where there is nothing to control; what is odd is a remark."""
     links = _usable_links(net, signal, program, remark)
@@ -151,6 +160,9 @@ def junction_of(
     _remark_on_links(signal, links, states, remark)
     for lane in lanes.keys() - set(served):
         remark("never green", f"{signal}: lane {lane} never gets green and is left out.")
+    for lane in lanes:
+        if net.lanes[lane].speed_limit > FASTEST:
+            remark("fast", f"{signal}: {lane} allows more than 70 km/h; its yellow is 5 s.")
     return JunctionEntry(
         id=signal,
         agent_index=agent_index,
@@ -161,7 +173,7 @@ def junction_of(
         lanes=tuple(_lane(net, each) for each in served),
         position=_position(net, signal, served),
         links=_links(net, links, len(states[0])),
-        intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark),
+        intergreen_s=intergreen_of(net, signal, links, len(states[0]), remark, walks_at),
         conflicts=conflicts,
     )
 
@@ -278,10 +290,17 @@ def _links(net: SumoNet, links: list[SumoLink], size: int) -> tuple[Link, ...]:
                 "turn": each.turn,
                 "index": None if in_order else each.index,
                 "shape": net.way(each) or None if each.walked else None,
+                "yellow_s": _yellow_s(net, each),
             }
         )
         for each in links
     )
+
+
+def _yellow_s(net: SumoNet, link: SumoLink) -> int | None:
+    """Return the yellow of a way, None if it is the usual one."""
+    yellow_s = YELLOW_S if link.walked else yellow_of(net.lanes[link.lane].speed_limit)
+    return None if yellow_s == YELLOW_S else yellow_s
 
 
 def _position(net: SumoNet, signal: str, lanes: Collection[str]) -> Point | None:

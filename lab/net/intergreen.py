@@ -23,11 +23,13 @@ from models.signals.signal import Matrix
 from models.signals.states import YELLOW_S
 
 LONGEST_S = 60  # that a network file allows
-CROSSES_LATE_S = {False: 3.0, True: 2.0}  # straight on, turning: last crossing after the green
+TURNS_LATE_S = 2.0  # last crossing after the green by who turns; others cross in all the yellow
 CLEARS_AT = {False: 10.0, True: 7.0}  # m/s
 ENTERS_AT = 40 / 3.6  # m/s, without having stopped
 VEHICLE_M = 6.0  # that has to be out of the way with its end
-WALKS_AT = 1.2  # m/s, of pedestrians who clear a crossing
+WALKS_AT = 1.2  # m/s, of pedestrians who clear a crossing, unless the import says another speed
+# VwV-StVO, on section 37: km/h that are allowed, and seconds of yellow.
+YELLOWS_S = ((50, 3), (60, 4), (70, 5))
 CLOSE_M = 2.5  # ways that come closer meet: the width of a vehicle and some air
 BESIDE_M = 1.25  # half of that, between a vehicle's way and the edge of a crossing
 STEP_M = 0.25
@@ -44,6 +46,7 @@ class Way:
         turns: whether it is driven slowly: to the left, to the right, back.
         shape: in metres; the first point is at the stop line.
         crossing_m: width of a pedestrian crossing, None for vehicles.
+        yellow_s: yellow after its green.
     """
 
     index: int
@@ -52,6 +55,13 @@ class Way:
     turns: bool
     shape: tuple[Point, ...]
     crossing_m: float | None = None
+    yellow_s: int = YELLOW_S
+
+
+def yellow_of(speed_limit: float) -> int:
+    """Return the seconds of yellow for an approach, by its speed limit in m/s."""
+    allowed = round(speed_limit * 3.6)
+    return next((seconds for up_to, seconds in YELLOWS_S if allowed <= up_to), YELLOWS_S[-1][1])
 
 
 def intergreen_of(
@@ -60,6 +70,7 @@ def intergreen_of(
     links: Sequence[SumoLink],
     size: int,
     remark: Callable[[str, str], None],
+    walks_at: float = WALKS_AT,
 ) -> Matrix | None:
     """Return seconds from the end of green at a letter (row) to the beginning at another (column).
 
@@ -74,13 +85,14 @@ def intergreen_of(
             link.turn != "s",
             net.way(link),
             net.lanes[link.to].width_m if link.walked and link.to in net.lanes else None,
+            YELLOW_S if link.walked else yellow_of(net.lanes[link.lane].speed_limit),
         )
         for link in links
     ]
     if not all(way.shape for way in ways):
         remark("no shapes", f"{signal}: no intergreen times, as its ways have no shapes.")
         return None
-    times = _times(_at_origin(ways))
+    times = _times(_at_origin(ways), walks_at)
     matrix: list[list[int | None]] = [[None] * size for _ in range(size)]
     for row, ending in zip(times, ways, strict=True):
         for time_s, beginning in zip(row, ways, strict=True):
@@ -109,17 +121,18 @@ def _at_origin(ways: Sequence[Way]) -> tuple[Way, ...]:
             way.turns,
             tuple((round(px - x, 2), round(py - y, 2)) for px, py in way.shape),
             way.crossing_m,
+            way.yellow_s,
         )
         for way in ways
     )
 
 
 @lru_cache(maxsize=1024)
-def _times(ways: tuple[Way, ...]) -> Matrix:
-    return intergreen_matrix(ways)
+def _times(ways: tuple[Way, ...], walks_at: float) -> Matrix:
+    return intergreen_matrix(ways, walks_at)
 
 
-def intergreen_matrix(ways: Sequence[Way]) -> Matrix:
+def intergreen_matrix(ways: Sequence[Way], walks_at: float = WALKS_AT) -> Matrix:
     """Return seconds from the end of a way's green (row) to the beginning of another's (column).
 
     None where the two do not meet.
@@ -127,7 +140,7 @@ def intergreen_matrix(ways: Sequence[Way]) -> Matrix:
     sampled = [_sample(way.shape) for way in ways]
     return tuple(
         tuple(
-            _intergreen_s(ending, beginning, sampled[i], sampled[j])
+            _intergreen_s(ending, beginning, sampled[i], sampled[j], walks_at)
             for j, beginning in enumerate(ways)
         )
         for i, ending in enumerate(ways)
@@ -135,7 +148,11 @@ def intergreen_matrix(ways: Sequence[Way]) -> Matrix:
 
 
 def _intergreen_s(
-    ending: Way, beginning: Way, clears: NDArray[np.float64], enters: NDArray[np.float64]
+    ending: Way,
+    beginning: Way,
+    clears: NDArray[np.float64],
+    enters: NDArray[np.float64],
+    walks_at: float,
 ) -> int | None:
     """Return whole seconds, never less than the yellow."""
     walked = [way.crossing_m for way in (ending, beginning) if way.crossing_m is not None]
@@ -148,14 +165,15 @@ def _intergreen_s(
     if not len(left):
         return None
     if ending.crossing_m is not None:
-        to_the_other_side_s = (len(clears) - 1) * STEP_M / WALKS_AT
+        to_the_other_side_s = (len(clears) - 1) * STEP_M / walks_at
         return max(YELLOW_S, ceil(to_the_other_side_s - float(reached.min()) * STEP_M / ENTERS_AT))
+    late_s = TURNS_LATE_S if ending.turns else ending.yellow_s
     clears_s = (left * STEP_M + VEHICLE_M) / CLEARS_AT[ending.turns]
     if beginning.crossing_m is not None:  # the next pedestrian may step off the kerb anywhere
-        return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + float(clears_s.max())))
+        return max(ending.yellow_s, ceil(late_s + float(clears_s.max())))
     enters_s = reached * STEP_M / ENTERS_AT
     longest_s = float((clears_s - enters_s).max())  # of all places where they meet
-    return max(YELLOW_S, ceil(CROSSES_LATE_S[ending.turns] + longest_s))
+    return max(ending.yellow_s, ceil(late_s + longest_s))
 
 
 def _sample(shape: Sequence[Point]) -> NDArray[np.float64]:

@@ -118,6 +118,7 @@ class Link(_Form):
         shape: of a pedestrian crossing, points in metres.
         walk_s: least green of a pedestrian crossing, WALK_S where the file does not say; None for
             vehicles.
+        yellow_s: after the green; None for the 3 s of a road with 50 km/h.
     """
 
     lane: Name
@@ -126,6 +127,7 @@ class Link(_Form):
     index: int | None = Field(default=None, ge=0, lt=MAX_LINKS)
     shape: tuple[Point, ...] | None = None
     walk_s: float | None = Field(default=None, ge=1, le=60)
+    yellow_s: int | None = Field(default=None, ge=3, le=6)
 
     @property
     def crossing(self) -> str | None:

@@ -16,15 +16,15 @@ What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal, NamedTuple
 
 from models.networks.network import Network
 from models.signals.phase_order import in_order
-from models.signals.signal import NO_WALKS, Matrix, read_signals
-from models.signals.states import MIN_GREEN_S, YELLOW_S, red_state, yellow_state
+from models.signals.signal import NO_TIMES, Matrix, read_signals
+from models.signals.states import MIN_GREEN_S, YELLOW_S, yellow_state
 
 Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red", "phase_order"]
 
@@ -94,6 +94,7 @@ class SafetyLayer:
         phases: state string of each green phase.
         intergreen: of each pair of links, see :func:`.intergreen.intergreen_matrix`.
         walk_s: least green of each link that is a pedestrian crossing.
+        yellow_s: yellow of each link that has not YELLOW_S.
 
     Attributes:
         min_green_s, max_red_s: of each phase.
@@ -108,7 +109,8 @@ class SafetyLayer:
         phases: Sequence[str],
         intergreen: Matrix,
         limits: Limits,
-        walk_s: Mapping[int, float] = NO_WALKS,
+        walk_s: Mapping[int, float] = NO_TIMES,
+        yellow_s: Mapping[int, int] = NO_TIMES,
     ) -> None:
         self.phases = tuple(phases)
         self.limits = limits
@@ -116,11 +118,13 @@ class SafetyLayer:
         self.min_green_s = tuple(max(limits.min_green_s, *each, 0) for each in walks)
         longest_wait_s = min(limits.max_red_s, limits.max_walk_wait_s or limits.max_red_s)
         self.max_red_s = tuple(longest_wait_s if each else limits.max_red_s for each in walks)
+        self._yellow_s = [yellow_s.get(link, YELLOW_S) for link in range(len(self.phases[0]))]
+        times = intergreen, self._yellow_s
         self.changes_s = [
-            [_between_s(old, new, intergreen) for new in self.phases] for old in self.phases
+            [_between_s(old, new, *times) for new in self.phases] for old in self.phases
         ]
         self._clear_s = [
-            [_clear_s(earlier, new, intergreen) for new in self.phases] for earlier in self.phases
+            [_clear_s(earlier, new, *times) for new in self.phases] for earlier in self.phases
         ]
         self._longest_change_s = max(map(max, self._clear_s))
         # from the beginning of a change to the next one, at the latest
@@ -216,11 +220,18 @@ class SafetyLayer:
             if phase not in (old, new)
         ]
         green_s = max(self.changes_s[old][new], *earlier_s, 0)
-        states = self.phases[old], self.phases[new]
-        steps = [Step(0, yellow_state(*states))]
-        if green_s > YELLOW_S:
-            steps.append(Step(YELLOW_S, red_state(*states)))
-        return Decision(new, green_s, (*steps, Step(green_s, states[1])), rule)
+        steps = [*self._yellows(self.phases[old], self.phases[new], green_s)]
+        return Decision(new, green_s, (*steps, Step(green_s, self.phases[new])), rule)
+
+    def _yellows(self, old: str, new: str, green_s: float) -> Iterator[Step]:
+        """Yield the states before the next green: yellow, and each link's red when that is over."""
+        state = yellow_state(old, new)
+        yield Step(0, state)
+        shown = [(letter, s) for letter, s in zip(state, self._yellow_s, strict=True)]
+        for over_s in sorted({s for letter, s in shown if letter == "y"}):
+            if over_s < green_s:
+                reds = ("r" if (letter == "y" and s <= over_s) else letter for letter, s in shown)
+                yield Step(over_s, "".join(reds))
 
 
 def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
@@ -233,7 +244,9 @@ def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
     layers = {}
     for name, signal in read_signals(network).items():
         try:
-            layers[name] = SafetyLayer(signal.phases, signal.intergreen, limits, signal.walk_s)
+            layers[name] = SafetyLayer(
+                signal.phases, signal.intergreen, limits, signal.walk_s, signal.yellow_s
+            )
         except ValueError as error:
             raise ValueError(f"junction {name}: {error}") from None
     return layers
@@ -242,25 +255,29 @@ def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
 _BEGINS = {("r", "g"), ("r", "G"), ("g", "G")}
 
 
-def _between_s(old: str, new: str, intergreen: Matrix) -> int:
+def _between_s(old: str, new: str, intergreen: Matrix, yellow_s: Sequence[int]) -> int:
     """Return seconds from the end of a phase to the green of another, at least the yellow.
 
     A movement that has to give way no longer (g, then G) begins, too.
     """
     ends = [i for i, (now, then) in enumerate(zip(old, new, strict=True)) if then == "r" != now]
     begins = [i for i, pair in enumerate(zip(old, new, strict=True)) if pair in _BEGINS]
-    return _longest_s(ends, begins, intergreen)
+    return _longest_s(ends, begins, intergreen, yellow_s)
 
 
-def _clear_s(earlier: str, new: str, intergreen: Matrix) -> int:
+def _clear_s(earlier: str, new: str, intergreen: Matrix, yellow_s: Sequence[int]) -> int:
     """Return seconds from the end of a phase to the green of another that follows some time later.
 
     What both let go may have been red in between, and so begins, too.
     """
     ends = [i for i, (was, then) in enumerate(zip(earlier, new, strict=True)) if then == "r" != was]
-    return _longest_s(ends, [j for j, then in enumerate(new) if then != "r"], intergreen)
+    begins = [j for j, then in enumerate(new) if then != "r"]
+    return _longest_s(ends, begins, intergreen, yellow_s)
 
 
-def _longest_s(ends: Sequence[int], begins: Sequence[int], intergreen: Matrix) -> int:
+def _longest_s(
+    ends: Sequence[int], begins: Sequence[int], intergreen: Matrix, yellow_s: Sequence[int]
+) -> int:
     times = [intergreen[i][j] for i in ends for j in begins]
-    return max([YELLOW_S, *(seconds for seconds in times if seconds is not None)])
+    yellows = [yellow_s[i] for i in ends]
+    return max([YELLOW_S, *yellows, *(seconds for seconds in times if seconds is not None)])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from models.networks.form import WALK_S, JunctionEntry
 from models.networks.network import Network
 
-NO_WALKS: Mapping[int, float] = MappingProxyType({})
+NO_TIMES: Mapping[int, Any] = MappingProxyType({})
 Matrix = tuple[tuple[int | None, ...], ...]
 
 
@@ -23,12 +23,14 @@ class Signal(NamedTuple):
         conflicts: pairs of letters whose vehicles can meet, as the junction's network has them;
             None if the file does not contain them.
         walk_s: least seconds of green at each letter of a pedestrian crossing.
+        yellow_s: seconds of yellow at each letter that has not YELLOW_S.
     """
 
     phases: tuple[str, ...]
     intergreen: Matrix
     conflicts: tuple[tuple[int, int], ...] | None = None
-    walk_s: Mapping[int, float] = NO_WALKS
+    walk_s: Mapping[int, float] = NO_TIMES
+    yellow_s: Mapping[int, int] = NO_TIMES
 
 
 def read_signals(network: Network) -> Mapping[str, Signal]:
@@ -62,4 +64,8 @@ def _signal(junction: JunctionEntry, network: str) -> Signal:
         for place, link in junction.placed_links
         if link.crossing is not None
     }
-    return Signal(states, junction.intergreen_s, junction.conflicts, walk_s)
+    yellow_s: dict[int, int] = {}
+    for place, link in junction.placed_links:
+        if link.yellow_s is not None:
+            yellow_s[place] = max(link.yellow_s, yellow_s.get(place, 0))
+    return Signal(states, junction.intergreen_s, junction.conflicts, walk_s, yellow_s)

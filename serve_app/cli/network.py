@@ -32,6 +32,8 @@ def add_network(network: argparse.ArgumentParser) -> None:
     importing.add_argument("--program", metavar="ID", help=program)
     calls = "let policies observe how long pedestrians have been waiting at each crossing"
     importing.add_argument("--pedestrian-calls", action="store_true", help=calls)
+    walks = "m/s of pedestrians who clear a crossing, 0.5 to 2 (default 1.2)"
+    importing.add_argument("--walking-speed", type=_speed, default=1.2, metavar="SPEED", help=walks)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
     help = "draw the junctions and their phases, and list movements, crossings and remarks"
     show = add_action(actions, "show", _show, help, has_instance=False)
@@ -52,6 +54,13 @@ def _ids(text: str) -> tuple[str, ...]:
     return ids
 
 
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not 0.5 <= speed <= 2:
+        raise argparse.ArgumentTypeError("must be from 0.5 to 2 m/s")
+    return speed
+
+
 def _import(options: argparse.Namespace) -> None:
     with naming_broken_files():
         from lab.net.importing import import_network
@@ -59,7 +68,7 @@ def _import(options: argparse.Namespace) -> None:
     with as_command_error(InvalidNetworkError, InvalidScenarioError):
         net, additional = _named(options.net)
         chosen = options.name, options.signals, options.program, options.pedestrian_calls
-        network, remarks = import_network(net, *chosen, additional)
+        network, remarks = import_network(net, *chosen, additional, options.walking_speed)
     for sentence in remarks.sentences():
         notes.print(sentence, style="yellow")
     text = network_as_json(network)

@@ -115,6 +115,19 @@ def test_signals_with_crossings_can_be_guarded(tmp_path, kind):
             monitors[name].check(phase)
 
 
+def test_fast_approaches_have_longer_yellows_and_slow_pedestrians_longer_clearances(tmp_path):
+    walked = "--grid", "--sidewalks.guess", "--sidewalks.guess.max-speed=30", "--crossings.guess"
+    fast = "--crossings.guess.speed-threshold=30", "--default.speed=19.4", SIGNALS
+    net = made(tmp_path, *walked, *fast)
+    (usual, _), (slow, remarks) = import_network(net), import_network(net, walks_at=1.0)
+    assert {link.yellow_s for each in usual.junctions for link in each.links or ()} == {None, 5}
+    for layer in read_layers(Limits(), network_of(usual)).values():
+        assert min(map(min, layer.changes_s)) >= 3
+        assert layer.changes_s[0][1] >= 5
+    assert usual.junctions[0].intergreen_s != slow.junctions[0].intergreen_s
+    assert not any("km/h" in sentence for sentence in remarks)
+
+
 def crossroads(folder: Path, north: int, *options: str) -> Path:
     """Make a signal where four roads of different lengths and lanes meet."""
     ends = {"w": (-200, 0), "e": (170, 0), "n": (10, 140 * north), "s": (-10, -120 * north)}

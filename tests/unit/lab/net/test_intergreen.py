@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from lab.net.intergreen import Way, intergreen_matrix
+from lab.net.intergreen import Way, intergreen_matrix, yellow_of
 from lab.net.net import read_sumo_net
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.signals.signal import Signal, read_signals
@@ -38,6 +40,13 @@ def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_w
     assert matrix[0][1] == 7  # 3 s + (27.2 + 6) m at 10 m/s
     assert matrix[1][2] is None, "people do not conflict"
     assert matrix[2][0] is None, "a crossing behind the stop line"
+
+
+def test_who_may_drive_fast_crosses_late_and_who_walks_slowly_clears_late() -> None:
+    crossing = Way(1, "w0", "c", False, ((24, -6), (24, 6)), crossing_m=4.0)
+    matrix = intergreen_matrix((replace(EAST, yellow_s=5), crossing, NORTH), walks_at=1.0)
+    assert (matrix[1][0], matrix[0][1], matrix[0][2]) == (11, 9, 8)  # 9, 7 and 6 as above
+    assert [yellow_of(km_h / 3.6) for km_h in (30, 50, 60, 70, 100)] == [3, 3, 4, 5, 5]
 
 
 def test_a_movement_needs_no_time_after_itself_and_its_own_lane() -> None:

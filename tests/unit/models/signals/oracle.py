@@ -39,7 +39,8 @@ def judge(times_s: Sequence[float], states: Sequence[str], signal: Signal, bound
     letters = np.array([list(state) for state in states[:-1]])
     for link in range(letters.shape[1]):
         stretches = _stretches(letters[:, link], begins, ends)
-        _check_link(link, stretches, max(bounds.min_green_s, signal.walk_s.get(link, 0)))
+        least_s = max(bounds.min_green_s, signal.walk_s.get(link, 0))
+        _check_link(link, stretches, least_s, signal.yellow_s.get(link, YELLOW_S))
     greens = [_spans(_is_green(letters[:, link]), begins, ends) for link in range(letters.shape[1])]
     protected = [_spans(column == "G", begins, ends)[0] for column in letters.T]
     for row, times in enumerate(signal.intergreen):
@@ -81,7 +82,9 @@ def _stretches(
     return plain[first], ends[last] - begins[first]
 
 
-def _check_link(link: int, stretches: tuple[np.ndarray, np.ndarray], least_s: float) -> None:
+def _check_link(
+    link: int, stretches: tuple[np.ndarray, np.ndarray], least_s: float, yellow_s: int
+) -> None:
     """Green, yellow, red in this order; none too short. The first and last were not seen whole."""
     letters, seconds = stretches
     following = set(zip(letters[:-1].tolist(), letters[1:].tolist(), strict=True))
@@ -89,7 +92,7 @@ def _check_link(link: int, stretches: tuple[np.ndarray, np.ndarray], least_s: fl
     whole_letters, whole_seconds = letters[1:-1], seconds[1:-1]
     greens_s = whole_seconds[whole_letters == "G"]
     assert (greens_s >= least_s).all(), f"link {link}: {greens_s.min()} s of green of {least_s}"
-    assert (whole_seconds[whole_letters == "y"] == YELLOW_S).all(), f"link {link}: yellow"
+    assert (whole_seconds[whole_letters == "y"] == yellow_s).all(), f"link {link}: yellow"
 
 
 def _spans(

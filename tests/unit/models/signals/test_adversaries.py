@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,9 @@ import pytest
 
 pytest.importorskip("sumo", reason="SUMO is not installed")
 
+from models.networks.file import network_as_json
+from models.networks.form import NetworkFile
+from models.networks.network import network_of
 from models.networks.shipped import SHIPPED
 from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
 from models.signals.safety import Decision, Limits, Rule, SafetyLayer, Shown, Step
@@ -31,6 +35,17 @@ WALKS = CROSSED.walk_s
 @pytest.mark.timeout(120)
 def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody():
     assert play(1_000_000, seed=1) >= 1_000_000
+
+
+@pytest.mark.timeout(120)
+def test_no_yellow_of_a_fast_approach_is_cut_short():
+    assert SHIPPED.file is not None
+    made = json.loads(network_as_json(SHIPPED.file))
+    for junction in made["junctions"]:
+        for number, link in enumerate(junction["links"]):
+            link["yellow_s"] = 3 + number % 3
+    fast = network_of(NetworkFile.model_validate(made))
+    assert play(100_000, seed=1, network=fast) >= 100_000
 
 
 @pytest.mark.timeout(120)

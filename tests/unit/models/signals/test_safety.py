@@ -31,6 +31,14 @@ def test_a_change_leads_over_yellow_and_all_red_to_the_green_after_the_longest_i
     )
 
 
+def test_each_link_is_yellow_for_its_own_time():
+    layer = SafetyLayer(PHASES, MATRIX, LAYER.limits, yellow_s={1: 4, 2: 5})
+    shown = Shown(0, 10, (30, 30, 30))
+    yellows = Step(0, "yyrr"), Step(3, "ryrr"), Step(4, "rrrr")
+    assert layer.decide(shown, 1) == Decision(1, 5, (*yellows, Step(5, "rrGG")), "none")
+    assert layer.decide(Shown(1, 10, (30, 30, 30)), 2).steps[-1] == Step(6, "rGrG")
+
+
 def test_a_link_that_stays_green_stays_so_and_without_need_there_is_no_all_red():
     assert decide(2).steps == (Step(0, "yGrr"), Step(3, "rGrG"))
 
