@@ -34,7 +34,6 @@ MODULES = {
     "forecasts-records": "forecasts and loans beside bare FastAPI",
     "growth": "many hidden states, junctions or records beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
-    "hostile": "well-behaved clients beside hostile ones",
     "overload": "well-behaved clients beside too many connections",
 }
 ERRORS = (

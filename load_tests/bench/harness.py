@@ -82,7 +82,6 @@ class Load:
 
 
 ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
-PACED = Load("128, paced", 128, ("pause_ms=200",))
 
 
 @dataclass(frozen=True)
