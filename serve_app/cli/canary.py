@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
 from serve_app.cli.arguments import add_action, add_json, add_system, add_timeout
 from serve_app.cli.deploy import print_problems, rollout_of
-from serve_app.cli.status import running
+from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
-from serve_app.errors import CommandError
-from serve_app.processes.installation import releases_of
+from serve_app.errors import CommandError, as_command_error
+from serve_app.processes.installation import releases_of, releases_of_cluster
 from serve_app.rollout import canary
 from serve_app.rollout.canary_metrics import (
     comparison_table,
@@ -35,17 +36,17 @@ def add_canary(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(required=True, metavar="ACTION")
 
     def action(
-        name: str, help: str, run: Callable[[argparse.Namespace], None], has_instance: bool = True
+        name: str, help: str, run: Callable[[argparse.Namespace], None]
     ) -> argparse.ArgumentParser:
-        added = add_action(actions, name, run, help, has_instance=has_instance)
+        added = add_action(actions, name, run, help, has_instance=False)
+        add_system(added)
         added.add_argument("--app", help="inference application, if there are several")
         return added
 
     def change(
         name: str, help: str, make: Callable[[Config, str, argparse.Namespace], Config]
     ) -> argparse.ArgumentParser:
-        added = action(name, help, lambda options: _change(options, make), has_instance=False)
-        add_system(added)
+        added = action(name, help, lambda options: _change(options, make))
         add_timeout(added)
         return added
 
@@ -132,14 +133,17 @@ def _describe(user_config: canary.UserConfig) -> str:
 
 
 def _status(options: argparse.Namespace) -> None:
-    instance = running(options)
-    config = releases_of(instance).current()
-    if config is None:
+    if options.cluster:
+        dashboard, releases = cluster_of(options), releases_of_cluster(options.cluster)
+    else:
+        instance = running(options)
+        dashboard, releases = instance.dashboard, releases_of(instance)
+    if (config := releases.current()) is None:
         raise CommandError("Nothing is deployed.")
     app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)
-    pages = scrape_nodes(instance.ports.metrics, instance.ray_dir, warn)
-    metrics = read_metrics(pages, app)
+    with as_command_error(httpx.HTTPError):
+        metrics = read_metrics(scrape_nodes(dashboard, warn), app)
     if options.json:
         rows = {name: figures(metrics[each]) for name, each in policies_of(user_config).items()}
         write_json({"user_config": user_config, "policies": rows})

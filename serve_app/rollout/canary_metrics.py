@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
+from serve_app.ray_dashboard import RayDashboard
+
 _PREFIX = "ray_inference_"
-_TARGETS = "prom_metrics_service_discovery.json"  # Ray keeps it on the head's node
+_TARGETS = "/api/prometheus/sd"
 
 Policy = tuple[str, str]  # primary or candidate, and the name of its hidden states
 
@@ -44,30 +44,21 @@ def read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
     return metrics
 
 
-def scrape_nodes(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> Iterator[str]:
+def scrape_nodes(dashboard: RayDashboard, report: Callable[[str], None]) -> Iterator[str]:
     """Yield the metrics page of each node; Ray's processes report to it every 10 s.
 
     Args:
-        metrics_port: exporter of this node.
-        ray_dir: temporary folder of Ray.
         report: called with a sentence about a node that does not answer.
+
+    Raises:
+        httpx.HTTPError: the dashboard does not answer.
     """
-    for target in _targets(metrics_port, ray_dir):
-        try:
-            yield httpx.get(f"http://{target}/metrics", timeout=10).raise_for_status().text
-        except httpx.HTTPError as error:
-            report(f"The metrics of the node at {target} are missing: {error}")
-
-
-def _targets(metrics_port: int, ray_dir: Path) -> list[str]:
-    """Return the exporters of the cluster, or only that of this node if Ray does not list it."""
-    try:
-        groups = json.loads((ray_dir / _TARGETS).read_text())
-    except (OSError, ValueError):
-        groups = []
-    targets = [str(target) for group in groups for target in group["targets"]]
-    mine = any(target.endswith(f":{metrics_port}") for target in targets)
-    return targets if mine else [f"127.0.0.1:{metrics_port}"]
+    for group in dashboard.get(_TARGETS, 10.0).json():
+        for target in group["targets"]:
+            try:
+                yield httpx.get(f"http://{target}/metrics", timeout=10).raise_for_status().text
+            except httpx.HTTPError as error:
+                report(f"The metrics of the node at {target} are missing: {error}")
 
 
 def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:

@@ -36,6 +36,7 @@ class FakeRay:
         refuse: returns why a config is refused, empty if it is not; may do something else, too.
         status: of every answer; 0 for none.
         nodes: as Ray lists them.
+        exporters: addresses of what exports their metrics.
     """
 
     url: str
@@ -44,6 +45,7 @@ class FakeRay:
     refuse: Callable[[Config], str] = lambda config: ""
     status: int = 200
     nodes: list[dict[str, Any]] = field(default_factory=lambda: [node(cpus=4.0, megabytes=8000)])
+    exporters: list[str] = field(default_factory=list)
     _applications: list[Config] = field(default_factory=list)
 
     @property
@@ -59,6 +61,8 @@ class FakeRay:
             return Answer(self.status, b"two\nlines") if self.status else None
         if request.path.startswith("/api/v0/nodes"):
             return json_answer(200, {"data": {"result": {"result": self.nodes}}})
+        if request.path == "/api/prometheus/sd":
+            return json_answer(200, [{"targets": self.exporters}])
         if request.method == "PUT":
             config = json.loads(request.body)
             self.sent.append(config)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +99,9 @@ def test_a_canary_of_a_cluster_changes_what_was_deployed_there_from_here(
     (sent,) = ray_api.sent
     assert running(sent)["share"] == 0.1
     assert releases.current() == sent
+    assert f"{file} answers 10% of the runs" in run("status", "--cluster", ray_api.url).out
+    ray_api.status = 500
+    assert run("status", "--cluster", ray_api.url).code == 1
 
 
 @pytest.mark.parametrize("share", ["101%", "10", "-1%", "much", "0.5"])
@@ -143,14 +144,8 @@ def test_the_status_names_both_policies(releases, file, run):
     assert "decisions" in status.out
 
 
-def test_the_status_is_json_even_if_a_node_does_not_answer(releases, monkeypatch, run):
-    silent = "The metrics of 10.0.0.12 did not arrive."
-
-    def scrape(metrics_port: int, ray_dir: Path, report: Callable[[str], None]) -> list[str]:
-        report(silent)
-        return []
-
-    monkeypatch.setattr(canary_command, "scrape_nodes", scrape)
+def test_the_status_is_json_even_if_a_node_does_not_answer(releases, ray_api, run):
+    ray_api.exporters = ["127.0.0.1:1"]
     status = run("status", "--json")
     assert set(json.loads(status.out)["policies"]) == {"in service"}
-    assert silent in status.err
+    assert "The metrics of the node at 127.0.0.1:1 are missing" in status.err

@@ -7,6 +7,7 @@ import json
 import pytest
 from rich.console import Console
 
+from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.canary_metrics import (
     comparison_table,
     figures,
@@ -14,7 +15,7 @@ from serve_app.rollout.canary_metrics import (
     read_metrics,
     scrape_nodes,
 )
-from tests.support.local_server import Answer, serving
+from tests.support.local_server import Answer, Request, json_answer, serving
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -71,17 +72,15 @@ def test_programs_get_the_figures_of_the_table():
     assert json.loads(json.dumps(shown)) == shown
 
 
-@pytest.fixture
-def port():
-    with serving(lambda request: Answer(200, PAGE.encode())) as url:
-        yield int(url.rpartition(":")[2])
+def test_every_node_of_the_cluster_is_scraped_and_a_missing_one_reported():
+    def answer(request: Request) -> Answer:
+        if request.path == "/metrics":
+            return Answer(200, PAGE.encode())
+        here = request.headers["host"]
+        return json_answer(200, [{"labels": {"job": "ray"}, "targets": [here, "127.0.0.1:1"]}])
 
-
-@pytest.mark.parametrize("others", [False, True])
-def test_every_node_of_our_cluster_is_scraped_and_a_missing_one_reported(tmp_path, port, others):
-    targets = [f"127.0.0.1:{port}", "127.0.0.1:1"] if others else ["127.0.0.1:1"]
-    known = json.dumps([{"labels": {"job": "ray"}, "targets": targets}])
-    (tmp_path / "prom_metrics_service_discovery.json").write_text(known)
     troubles: list[str] = []
-    assert list(scrape_nodes(port, tmp_path, troubles.append)) == [PAGE]
-    assert len(troubles) == others
+    with serving(answer) as url:
+        assert list(scrape_nodes(RayDashboard(url), troubles.append)) == [PAGE]
+    (trouble,) = troubles
+    assert trouble.startswith("The metrics of the node at 127.0.0.1:1 are missing: ")
