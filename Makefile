@@ -47,9 +47,9 @@ demo: $(VENV)/.lab  ## simulate an hour of traffic that the running system contr
 deploy: $(VENV)/.serve  ## deploy new code, another config or new weights under load (ARGS=config.yaml)
 	@$(BIN)/greenwave deploy $(ARGS)
 
-sim: $(VENV)/.lab  ## install SUMO and the tools for cities: evaluate, demand, network show, training
+sim: $(VENV)/.lab  ## install SUMO and the tools for cities: greenwave lab, greenwave network show, training
 
-evaluate: $(VENV)/.lab  ## compare controllers: policy, cyclic, detectors, persons or resco (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
+evaluate: $(VENV)/.lab  ## compare controllers on the shipped network or RESCO's maps; for your city: greenwave lab evaluate (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
 	@$(BIN)/python -m lab.evaluate $(ARGS)
 
 train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)

@@ -11,9 +11,9 @@ from models.atomic_write import atomic_write
 from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
 from models.networks.form import WALK_S, JunctionEntry, NetworkFile
 from models.networks.network import network_of
-from serve_app.cli.arguments import add_action
+from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.hints import require
-from serve_app.cli.terminal import notes
+from serve_app.cli.terminal import notes, write_json
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -45,6 +45,7 @@ def add_network(network: argparse.ArgumentParser) -> None:
     help = "check a network file, and report its sizes"
     check = add_action(actions, "check", _check, help, has_instance=False)
     check.add_argument("file", type=Path, help="network file")
+    add_json(check)
 
 
 def _ids(text: str) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def _import(options: argparse.Namespace) -> None:
     else:
         with atomic_write(options.output) as file:
             file.write(text.encode())
-    notes.print(_sizes(network))
+    notes.print(_in_words(network))
 
 
 def _named(path: Path) -> tuple[Path, tuple[Path, ...]]:
@@ -133,7 +134,11 @@ def _crossings_in_words(junction: JunctionEntry) -> Iterator[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    notes.print(_sizes(_read(options.file)))
+    network = _read(options.file)
+    if options.json:
+        write_json({"name": network.name, **_sizes(network)})
+    else:
+        notes.print(_in_words(network))
 
 
 def _read(path: Path) -> NetworkFile:
@@ -141,10 +146,14 @@ def _read(path: Path) -> NetworkFile:
         return read_network_file(path)
 
 
-def _sizes(file: NetworkFile) -> str:
+def _sizes(file: NetworkFile) -> dict[str, int]:
     network = network_of(file)
     lanes = sum(each.n_lanes for each in network.junctions.values())
-    return (
-        f"{file.name}: N_AGENTS {network.n_agents}, N_ACTIONS {network.n_actions},"
-        f" MAX_OBS {network.max_obs}; {lanes} incoming lanes."
-    )
+    sizes = {"n_agents": network.n_agents, "n_actions": network.n_actions}
+    return {**sizes, "max_obs": network.max_obs, "lanes": lanes}
+
+
+def _in_words(file: NetworkFile) -> str:
+    *sizes, (_, lanes) = _sizes(file).items()
+    named = ", ".join(f"{name.upper()} {size}" for name, size in sizes)
+    return f"{file.name}: {named}; {lanes} incoming lanes."

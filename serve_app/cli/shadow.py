@@ -30,10 +30,10 @@ from models.networks.file import InvalidNetworkError
 from models.networks.network import Network, read_network
 from models.signals.safety import Limits
 from models.signals.states import MIN_GREEN_S
-from serve_app.cli.arguments import add_action
+from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
-from serve_app.cli.terminal import notes
+from serve_app.cli.terminal import notes, write_json
 from serve_app.configured_network import configured_network
 from serve_app.demo.connect import addresses_of, credentials_of
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
@@ -84,6 +84,7 @@ def _add_report(actions: Any) -> None:
     help = "report agreement, refusals of the safety layer, detector health and delay saved"
     action = add_action(actions, "report", _report, help, has_instance=False)
     _add_log(action, "log of 'greenwave lab shadow record'")
+    add_json(action)
     output = "file to write, .html or text (default: text on standard output)"
     action.add_argument("--output", type=Path, metavar="FILE", help=output)
     red = "longest red of a phase that the safety layer allows (default 120)"
@@ -200,6 +201,8 @@ def _report(options: argparse.Namespace) -> None:
     network = _network(options)
     if (options.net is None) != (options.policy is None):
         raise CommandError("The estimate needs both --net and --policy.")
+    if options.json and options.output:
+        raise CommandError("--json prints the report: leave out --output.")
     if options.seeds < 1:
         raise CommandError("--seeds must be at least 1.")
     min_green_s = MIN_GREEN_S if options.min_green is None else options.min_green
@@ -210,6 +213,9 @@ def _report(options: argparse.Namespace) -> None:
         raise CommandError(f"{options.log} has no records.")
     saved = None if options.net is None else _estimate(options, network, findings)
     parts = sections(findings, network, saved)
+    if options.json:
+        write_json([each._asdict() for each in parts])
+        return
     if options.output is None:
         sys.stdout.write(as_text(parts))
         return

@@ -14,7 +14,7 @@ from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
 from serve_app.cli.terminal import write_json
 from serve_app.errors import CommandError, as_command_error
-from serve_app.identity.first_user import delete_first_user_file
+from serve_app.identity.first_user import configured_users, delete_first_user_file
 from serve_app.settings import Settings
 
 
@@ -30,6 +30,7 @@ def add_users(users: argparse.ArgumentParser) -> None:
     add_json(
         add_action(actions, "list", _list, "list the users, with their scopes unless they have all")
     )
+    remove.add_argument("--last", action="store_true", help="even the last user")
     for action in (add, change, scopes, remove):
         action.add_argument("name", help="user name")
     help = f"what the user may do: {', '.join(SCOPES)} (default: all)"
@@ -71,9 +72,19 @@ def _scopes(options: argparse.Namespace) -> None:
 
 def _remove(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
+
+    async def remove(users: Users) -> None:
+        may_be_last = options.last or configured_users(settings)
+        if not may_be_last and await users.names() == [options.name]:
+            raise UserError(
+                f"'{options.name}' is the last user, and no login would succeed. Add another with"
+                " `greenwave users add NAME` before, or remove this one with --last"
+            )
+        await users.remove(options.name)
+
     _change(
         settings.existing_store_url(),
-        lambda users: users.remove(options.name),
+        remove,
         f"Removed '{options.name}'.",
         ("user removed", options.name),
     )

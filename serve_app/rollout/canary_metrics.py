@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from serve_app.ray_dashboard import RayDashboard
+from serve_app.rollout.capacity import nodes_of
 
 _PREFIX = "ray_inference_"
 _TARGETS = "/api/prometheus/sd"
@@ -53,12 +54,12 @@ def scrape_nodes(dashboard: RayDashboard, report: Callable[[str], None]) -> Iter
     Raises:
         httpx.HTTPError: the dashboard does not answer.
     """
-    for group in dashboard.get(_TARGETS, 10.0).json():
-        for target in group["targets"]:
-            try:
-                yield httpx.get(f"http://{target}/metrics", timeout=10).raise_for_status().text
-            except httpx.HTTPError as error:
-                report(f"The metrics of the node at {target} are missing: {error}")
+    targets = [each for group in dashboard.get(_TARGETS, 10.0).json() for each in group["targets"]]
+    for target in targets[: len(nodes_of(dashboard))]:  # Ray's own processes follow
+        try:
+            yield httpx.get(f"http://{target}/metrics", timeout=10).raise_for_status().text
+        except httpx.HTTPError as error:
+            report(f"The metrics of the node at {target} are missing: {error}")
 
 
 def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:

@@ -92,7 +92,7 @@ def test_every_change_by_an_operator_is_recorded_without_secrets(greenwave, tmp_
     greenwave("tokens", "revoke", "controller")
     greenwave("keys", "rotate", "--after", "0")
     greenwave("keys", "retire", greenwave("keys", "list").out.split()[0])
-    greenwave("users", "remove", "ann")
+    greenwave("users", "remove", "ann", "--last")
     greenwave("users", "list")
     greenwave("users", "remove", "nobody")
     path = tmp_path / "audit.jsonl"

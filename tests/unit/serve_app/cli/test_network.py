@@ -1,5 +1,7 @@
 """``greenwave network``: files in, files and sentences out."""
 
+import json
+
 import pytest
 
 from models.networks.file import read_network_file
@@ -34,6 +36,9 @@ def test_name_and_signals_can_be_given(tmp_path):
 def test_check_prints_the_sizes_or_the_mistakes(tmp_path, capsys, city):
     assert main(["network", "check", str(city)]) == 0
     assert "MAX_OBS 19" in capsys.readouterr().err
+    assert main(["network", "check", str(city), "--json"]) == 0
+    sizes = {"n_agents": 5, "n_actions": 4, "max_obs": 19, "lanes": 34}
+    assert json.loads(capsys.readouterr().out).items() >= sizes.items()
     city.write_text(city.read_text().replace('"agent_index": 4', '"agent_index": 7'))
     assert main(["network", "check", str(city)]) == 1
     assert "agent_index must be 0 to 4; 4 is missing" in capsys.readouterr().err

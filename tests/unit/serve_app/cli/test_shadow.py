@@ -85,6 +85,8 @@ def test_a_stream_is_recorded_reported_and_exported(greenwave, url, asked, token
     assert "at 0.0% of the 4 decisions at which it could change." in reported.out
     assert f"{PIER}      0           1       4" in reported.out
 
+    parts = json.loads(greenwave("lab", "shadow", "report", log, *NETWORK, "--json").out)
+    assert all(part["title"] in reported.out for part in parts)
     page = tmp_path / "page.html"
     assert greenwave("lab", "shadow", "report", log, *NETWORK, "--output", str(page)).code == 0
     assert page.read_text().startswith("<!doctype html>")

@@ -31,6 +31,15 @@ def test_users_are_added_listed_changed_and_removed(users):
     assert users("list").out == "bob\n"
 
 
+def test_the_last_user_is_removed_only_if_asked_to(users):
+    add(users, "ann")
+    refused = users("remove", "ann")
+    assert (refused.code, refused.out) == (1, "")
+    assert "'ann' is the last user" in refused.err
+    assert "with --last." in refused.err
+    assert users("remove", "ann", "--last")[:2] == (0, "Removed 'ann'.\n")
+
+
 def test_scopes_limit_what_a_user_may_do(users):
     add(users, "ann", "act", "read")
     assert users("list").out == "ann  act read\n"
@@ -70,6 +79,7 @@ def test_the_first_users_password_is_deleted_when_it_changes(users, data_dir, co
         settings.resolved_store_url, lambda store: create_first_user(settings, store)
     )
     add(users, "ann")
+    add(users, "bob")
     users(command, "ann", typed=typed)
     assert known_credentials(settings) == first
     users(command, FIRST_USER, typed=typed)

@@ -7,7 +7,6 @@ import json
 import pytest
 from rich.console import Console
 
-from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.canary_metrics import (
     comparison_table,
     figures,
@@ -15,7 +14,7 @@ from serve_app.rollout.canary_metrics import (
     read_metrics,
     scrape_nodes,
 )
-from tests.support.local_server import Answer, Request, json_answer, serving
+from tests.support.local_server import Answer, serving
 
 PAGE = """\
 # HELP ray_inference_predictions_total Predictions made
@@ -72,15 +71,12 @@ def test_programs_get_the_figures_of_the_table():
     assert json.loads(json.dumps(shown)) == shown
 
 
-def test_every_node_of_the_cluster_is_scraped_and_a_missing_one_reported():
-    def answer(request: Request) -> Answer:
-        if request.path == "/metrics":
-            return Answer(200, PAGE.encode())
-        here = request.headers["host"]
-        return json_answer(200, [{"labels": {"job": "ray"}, "targets": [here, "127.0.0.1:1"]}])
-
+def test_every_node_of_the_cluster_is_scraped_and_a_missing_one_reported(ray_api):
+    """The dashboard, which Ray lists after the nodes, has no metrics of policies."""
     troubles: list[str] = []
-    with serving(answer) as url:
-        assert list(scrape_nodes(RayDashboard(url), troubles.append)) == [PAGE]
+    ray_api.nodes *= 2
+    with serving(lambda request: Answer(200, PAGE.encode())) as url:
+        ray_api.exporters = [url.removeprefix("http://"), "127.0.0.1:1", "127.0.0.1:2"]
+        assert list(scrape_nodes(ray_api.dashboard, troubles.append)) == [PAGE]
     (trouble,) = troubles
     assert trouble.startswith("The metrics of the node at 127.0.0.1:1 are missing: ")
