@@ -76,16 +76,6 @@ async def test_a_repeated_request_gets_the_same_answer_and_is_no_evidence(policy
         assert await ask(clients[1], 4, key="key-4") == last
 
 
-async def test_runs_are_diagnosed_separately_and_a_reset_forgets(policy_file):
-    async with replicas(policy_file, 1) as (client,):
-        for now in range(STUCK_AFTER + 2):
-            last = await ask(client, now)
-        assert "failed_detectors" in last
-        assert "failed_detectors" not in await ask(client, 0, run="two")
-        await client.post("/reset_hidden", headers={"X-Simulation-Run": "one"})
-        assert "failed_detectors" not in await ask(client, 0)
-
-
 async def test_a_fork_and_an_imported_file_go_on_with_the_diagnosis(policy_file):
     async with replicas(policy_file, 1) as (client,):
         for now in range(STUCK_AFTER + 2):

@@ -16,6 +16,7 @@ import pytest_asyncio
 from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
+from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful.calls import StepResult, ids_of
 from deployments.stateful.errors import KeyReusedError, OutcomeUnknownError, UnavailableError
 from tests.unit.inference.policies import SMALL
@@ -92,6 +93,7 @@ class TestOutcomes:
             (OutcomeUnknownError(), 503, UNKNOWN, "outcome_unknown", "1"),
             (RuntimeError("secret"), 500, DEFECT, "outcome_unknown", None),
             (UnavailableError("away"), 503, {"detail": "away"}, "overloaded", "1"),
+            (NonFiniteStateError(), 422, {"detail": str(NonFiniteStateError())}, None, None),
         ],
         ids=lambda value: type(value).__name__,
     )
@@ -101,7 +103,7 @@ class TestOutcomes:
         fake.outcomes = [outcome]
         response = await post(client)
         assert (response.status_code, response.json()) == (status, body)
-        assert response.headers[CODE_HEADER] == code
+        assert response.headers.get(CODE_HEADER) == code
         assert response.headers.get("retry-after") == retry_after
 
     async def test_each_item_has_its_own_outcome(self, client, fake):

@@ -17,7 +17,6 @@ from deployments.stateful.errors import TableFullError, TooManyStatesError, Unav
 from deployments.stateful.row import FEW, Keyed, RowForm, id_of, name_of, variant_of
 from deployments.stateful.table import OPERATIONS, Operation, Table, full_size
 from tests.support.local_states import LocalShard, open_table, stepped
-from tests.unit.states.implementations import open_shards
 from tests.unit.states.tape import FORM, LENGTH
 
 POLICY = RowForm(np.dtype(("<f4", 128)), np.dtype([("action", "u1"), ("confidence", "<f4")]))
@@ -64,19 +63,6 @@ def n_bytes(folder: Path) -> int:
 
 
 class TestLog:
-    def test_the_log_names_what_has_changed(self, table):
-        a, b, c = names_of(1, 2, 3)
-        step(table, [a, b])
-        number = table.latest()
-        assert table.changed(number) == (number, set())
-        step(table, [b])
-        step(table, [c])
-        assert table.changed(number) == (number + 2, {b, c})
-        assert table.changed(number + 1) == (number + 2, {c})
-        table.end(Operation("reset", "run-000001"))
-        table.evict(b"run-000002", lambda used: True)
-        assert table.changed(number + 2)[1] == {a, b}
-
     def test_what_is_copied_is_forgotten(self, table):
         name = names_of(1)
         for _ in range(3):
@@ -307,23 +293,6 @@ class TestRuns:
         assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
         assert await engine.fork("source", "fork") == {}
         assert await engine.find("fork") is not None
-
-    async def test_an_import_without_room_leaves_the_run_in_every_shard(self, folder):
-        tables = open_shards(folder, 3, limit=4)
-        engine = Engine([LocalShard(table) for table in tables], FORM)
-        states = {f"{n}": (n + 1, np.zeros(LENGTH, "<u4")) for n in range(3)}
-        too_many = {f"{n}": (9, np.zeros(LENGTH, "<u4")) for n in range(5)}
-        for run in ("a", "b", "c", "d"):
-            await engine.write(run, states)
-            before = [table.rows_of(run) for table in tables]
-            assert sum(map(bool, before)) == 1
-            with pytest.raises(TooManyStatesError):
-                await engine.write(run, too_many, request_id="key")
-            assert [table.rows_of(run) for table in tables] == before
-            assert await engine.done("import", run, "key") is None
-            await engine.reset(run)
-        for table in tables:
-            table.close()
 
 
 class TestMemory:

@@ -162,22 +162,6 @@ async def test_a_repeated_request_makes_no_step(client):
     assert (await infer(client, body_of(SMALL)))["step"] == [4]
 
 
-@pytest.mark.parametrize("first_by_infer", [False, True])
-async def test_a_key_belongs_to_its_observation_whichever_route_it_comes_by(client, first_by_infer):
-    async def infer_step(obs: float) -> int:
-        body = body_of(SMALL, obs=[obs], outputs=[{"name": "status"}])
-        outputs = await infer(client, with_input(body, tensor("request_id", "BYTES", ["key"])))
-        return int(outputs["status"][0])
-
-    async def predict(obs: float) -> int:
-        body = {"junction_id": SMALL, "obs_data": [obs]}
-        answer = await client.post("/predict_action", json=body, headers={"Idempotency-Key": "key"})
-        return int(answer.status_code)
-
-    first, second = (infer_step, predict) if first_by_infer else (predict, infer_step)
-    assert [await first(0.1), await second(0.1), await second(0.3)] == [200, 200, 422]
-
-
 def logits_body(*keys: str, junctions: Any = (SMALL,)) -> dict[str, Any]:
     asked = [{"name": name} for name in ("logits", "action", "confidence", "step")]
     body = body_of(*junctions, obs=(0.5, 0.25, 0.75), outputs=asked)
