@@ -203,13 +203,6 @@ def test_every_json_object_is_read_as_it_is(members):
 
 
 @unhurried
-@given(VALUES.filter(lambda value: not isinstance(value, dict)))
-def test_every_other_json_value_is_refused(value):
-    with pytest.raises(MalformedBody):
-        parse_json_object(json.dumps(value).encode())
-
-
-@unhurried
 @given(st.binary())
 def test_any_bytes_are_an_object_or_refused(body):
     try:

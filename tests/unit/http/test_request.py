@@ -165,19 +165,6 @@ async def test_a_body_may_be_as_long_as_the_limit_and_no_longer(connect):
     assert (await client.post(PATH, content=b"next")).content == b"next"
 
 
-async def test_a_body_that_does_not_come_in_time_is_refused(connect, monkeypatch):
-    monkeypatch.setattr("deployments.http.request.BODY_TIMEOUT_S", 0.05)
-
-    async def stuck():
-        yield b"x"
-        await asyncio.sleep(1)
-
-    client = await connect(app_with())
-    answer = await client.post(PATH, content=stuck())
-    assert answer.status_code == 408
-    assert answer.json() == {"detail": "The request body did not arrive in time"}
-
-
 async def test_a_client_that_goes_gets_no_answer_and_leaves_room_for_others():
     app = app_with(max_waiting=1)
     messages: list[dict[str, Any]] = [

@@ -40,8 +40,8 @@ def request(url: str, method: str = "POST", timeout_s: float = TIMEOUT_S) -> Sen
 
 
 @contextmanager
-def blocking(unix_socket: str | None = None) -> Iterator[Exchange]:
-    connections = BlockingConnections(10, None, unix_socket)
+def blocking() -> Iterator[Exchange]:
+    connections = BlockingConnections(10, None)
     try:
         yield connections
     finally:
@@ -49,8 +49,8 @@ def blocking(unix_socket: str | None = None) -> Iterator[Exchange]:
 
 
 @contextmanager
-def awaiting(unix_socket: str | None = None) -> Iterator[Exchange]:
-    connections = AwaitedConnections(10, None, unix_socket)
+def awaiting() -> Iterator[Exchange]:
+    connections = AwaitedConnections(10, None)
     with asyncio.Runner() as runner:
         try:
             yield lambda send: runner.run(connections(send))
@@ -93,16 +93,6 @@ def test_a_client_has_all_its_connections_over_a_unix_socket(kind, tmp_path):
         if asyncio.iscoroutine(closed):
             runner.run(closed)
     assert (len(server.requests), server.connections) == (3, 1)
-
-
-# httpcore leaves the socket that could not connect to the garbage collector
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", [blocking, awaiting], ids=lambda kind: kind.__name__)
-def test_a_unix_socket_that_is_not_there_has_got_nothing(kind, tmp_path):
-    with kind(str(tmp_path / "no.sock")) as exchange:
-        answer = exchange(request("http://localhost"))
-    assert isinstance(answer, NoReply)
-    assert not answer.sent
 
 
 @pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1", closed_port()])
