@@ -1,7 +1,5 @@
 """A small calendar of days that can be foretold: waves with noise, no simulator needed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lab.train.forecasts.dataset import DAY_SLOTS, MINUTES, Calendar, Measurements

@@ -1,7 +1,5 @@
 """Made-up cities: small networks and such as large as one likes, and policies for them."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Markers from the path, and which tests may be skipped in CI."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

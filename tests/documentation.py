@@ -1,7 +1,5 @@
 """The documentation as tests read it: pages, links, commands, and calls with their answers."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ python -m tests.import_graph
 python -m tests.import_graph --mermaid deployments.inference
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Mapping

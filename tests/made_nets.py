@@ -1,7 +1,5 @@
 """Small made-up cities, by SUMO's netgenerate."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Requests spread over the base URLs given, all of one store; each function asserts what must hold.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

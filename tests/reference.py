@@ -5,8 +5,6 @@ mask; softmax. It shares nothing with the product, not even the junction table a
 input: a mistake in those would otherwise be made twice and not be seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attacks, and what came of each."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """One system for all attacks, which are made once, all at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 

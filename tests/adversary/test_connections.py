@@ -1,7 +1,5 @@
 """Clients that lie about where they are, or do not keep up their end of a connection."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import resource

@@ -1,7 +1,5 @@
 """What a body costs to read: no more than its length implies, whatever its content."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 import timeit

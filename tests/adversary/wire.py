@@ -1,7 +1,5 @@
 """Requests and answers as bytes: clients that keep to HTTP cannot attack."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The running system that all cluster tests share."""
 
-from __future__ import annotations
-
 import collections
 import uuid
 from collections.abc import Generator, Iterator

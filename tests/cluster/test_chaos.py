@@ -1,7 +1,5 @@
 """Short experiments of what `make chaos` does at length; the unit tests cover its checker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests that pass Serve's wrapper by: Serve knows of them, and ends no replica under them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """Across processes: every line of the real files is JSON, and names what it is about."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The raylet starts workers by our setup_worker.py, which does not import Ray."""
 
-from __future__ import annotations
-
 from deployments.ray_private.command import SETUP_WORKER
 from load_tests.harness.system import System
 

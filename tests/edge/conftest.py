@@ -1,7 +1,5 @@
 """An edge in front of a stand-in for Serve's front."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """The load balancer's configuration does what docs/cluster.md says of it, on a real HAProxy."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import json

@@ -6,8 +6,6 @@ half-close their connections; and the edge reloads and loses replicas meanwhile.
 ``MARKED_REQUESTS=1000000`` the test takes some twenty minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

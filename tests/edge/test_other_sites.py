@@ -1,7 +1,5 @@
 """Pages of other sites cannot use the services by the browser of a user who reaches the edge."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

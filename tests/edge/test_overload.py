@@ -1,7 +1,5 @@
 """What the edge does with more predictions than the processors carry."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

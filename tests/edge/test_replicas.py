@@ -1,7 +1,5 @@
 """An edge that goes straight to the replicas, which stand-ins for Serve's front play, too."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Clients that never finish their request take no place of others."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import resource

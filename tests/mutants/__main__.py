@@ -6,8 +6,6 @@ remove the guard. The tests run on a copy of the source, within seconds for a de
     python -m tests.mutants --only receipt
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

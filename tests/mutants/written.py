@@ -1,7 +1,5 @@
 """The defects: each replaces a text that a module of the engine has once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A cluster of several nodes with a Redis, as configs/cluster.yaml describes it."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import shutil

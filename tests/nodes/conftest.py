@@ -1,7 +1,5 @@
 """One cluster of a head and two workers, on which the inference runs twice, once without loss."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

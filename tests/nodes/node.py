@@ -1,7 +1,5 @@
 """One machine of a cluster: Ray started in a namespace, with its own folders."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Replicas are added and removed with the load, under clients that check every answer."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

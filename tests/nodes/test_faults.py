@@ -1,7 +1,5 @@
 """What clients see when a machine of a cluster dies, or cannot be reached."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection

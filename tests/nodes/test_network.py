@@ -1,7 +1,5 @@
 """The network that stands for machines: who reaches whom, and that nothing of it is left."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs on a cluster, where about half of the requests reach a machine without the run's table."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 

@@ -1,7 +1,5 @@
 """Clients of every node, and what they saw: unavailable services, lost steps and records."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -4,8 +4,6 @@ It is installed into a separate environment, as its libraries are large. ``atspm
 atspm 2.6.1 does not work with DuckDB 2.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The wheel, installed into a new environment without the checkout, serves from any folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

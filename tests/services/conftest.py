@@ -1,7 +1,5 @@
 """All services without Ray, behind the edge as it is shipped; see tests/services/system.py."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

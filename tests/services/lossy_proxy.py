@@ -1,7 +1,5 @@
 """A proxy that passes every request on, and loses some of the answers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The first HAProxy is a minimal Serve front, the second the edge. Beside them is 
 is away, before a stand-in for Ray's Python proxy. Only Ray is missing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

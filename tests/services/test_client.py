@@ -1,7 +1,5 @@
 """The Python client through the edge: every route, and one step for each call."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import random

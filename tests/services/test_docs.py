@@ -1,7 +1,5 @@
 """The docs pages as a user sees them: complete without any other host, and usable."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

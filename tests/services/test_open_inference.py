@@ -1,7 +1,5 @@
 """The Open Inference Protocol, spoken by NVIDIA's client for Triton, through the edge."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

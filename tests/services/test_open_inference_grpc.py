@@ -1,7 +1,5 @@
 """The Open Inference Protocol over gRPC, spoken by NVIDIA's client, through the edge."""
 
-from __future__ import annotations
-
 import queue
 import re
 import signal

@@ -1,7 +1,5 @@
 """A page of another site, in a real browser, makes no step and no record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

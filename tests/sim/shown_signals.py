@@ -1,7 +1,5 @@
 """What SUMO shows at the signals, second by second."""
 
-from __future__ import annotations
-
 import libsumo
 import pytest
 

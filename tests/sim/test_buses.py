@@ -1,7 +1,5 @@
 """A bus counts as several vehicles where the scenario asks for it: it waits less, others more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``greenwave lab evaluate`` on a made-up town: every run once, one page, faults in a sentence."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Counts become routes that SUMO drives; what cannot be is a sentence."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter

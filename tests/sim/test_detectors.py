@@ -1,7 +1,5 @@
 """Detectors on the approaches measure what SUMO does."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """A town whose detectors break keeps driving when they are diagnosed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The environment in SUMO: signals as SUMO shows them, actions, observations, metrics, errors."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

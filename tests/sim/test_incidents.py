@@ -1,7 +1,5 @@
 """Collisions, hard braking and classes of vehicles are in the tables and on the page."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """Simulated detectors report what passes them, and observations follow from their readings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Networks that SUMO's own tools make are imported: every lane gets green, and SUMO agrees."""
 
-from __future__ import annotations
-
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path

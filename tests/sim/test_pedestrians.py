@@ -1,7 +1,5 @@
 """Pedestrians are observed where the network file asks for it, and count in the reward."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """examples/pettingzoo keeps to PettingZoo's parallel interface, which need not be installed."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import SimpleNamespace

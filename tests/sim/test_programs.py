@@ -1,7 +1,5 @@
 """Fixed time runs the program that is named, where a net has several."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A run is shown again with the same signals, so the same vehicles lose the same time."""
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 
 import pytest

@@ -1,7 +1,5 @@
 """A public scenario, where it is at hand: imported with the sizes that are known, and driven."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

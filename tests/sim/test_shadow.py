@@ -1,7 +1,5 @@
 """A simulated street can be recorded, its delay be estimated, and its events be exported."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter

@@ -1,7 +1,5 @@
 """The shipped network: its net is built from the plain XML, and its policy is worth serving."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A user's ``.sumocfg`` runs as SUMO runs it; the evaluation replaces only what it needs."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """Training: it ends with a policy that is served, and continues where it stopped killed."""
 
-from __future__ import annotations
-
 import csv
 import os
 import subprocess

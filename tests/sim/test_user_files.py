@@ -1,7 +1,5 @@
 """Whatever a user's SUMO files ask for, all controllers have the same terms and vehicles."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Webster's programs are for all vehicles of the demand, and for NEMA controllers, too."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest

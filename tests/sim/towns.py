@@ -1,7 +1,5 @@
 """A made-up town with traffic, small enough for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lab.net.importing import import_network

@@ -1,7 +1,5 @@
 """Every store test runs on both real stores."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

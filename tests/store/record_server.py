@@ -1,7 +1,5 @@
 """A record service on uvicorn alone, as a process of its own: `python -m … SERVICE PORT`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The audit log on every store: replicas that write at once lose nothing and keep the bound."""
 
-from __future__ import annotations
-
 import asyncio
 
 from deployments.access.audit import AuditLog, Entry

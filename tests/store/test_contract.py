@@ -1,7 +1,5 @@
 """What every store must do, on SQLite and on Redis alike."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 

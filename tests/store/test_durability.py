@@ -1,7 +1,5 @@
 """What was acknowledged survives kill -9 of whoever wrote it, and of Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import subprocess

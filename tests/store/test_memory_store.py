@@ -1,7 +1,5 @@
 """The store in memory, on which unit tests run, keeps the contract of the others."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.store import test_contract

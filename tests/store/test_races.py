@@ -1,7 +1,5 @@
 """Two processes of one service on one store: the races of the contract."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What happens when the Redis server goes away, hangs, is full, or refuses the user."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

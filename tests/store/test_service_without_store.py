@@ -1,7 +1,5 @@
 """The HTTP service of records while its store is gone: answered in time, in its own form."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 

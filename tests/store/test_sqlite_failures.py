@@ -1,7 +1,5 @@
 """What happens when the SQLite file is locked, full, read-only, damaged, or of another release."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

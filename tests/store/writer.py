@@ -3,8 +3,6 @@
 `python -m … STORE_URL PREFIX` writes a line `key version` after every acknowledged write.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

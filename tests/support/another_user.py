@@ -1,7 +1,5 @@
 """What another user of this machine can do to the files of a system."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

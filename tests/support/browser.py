@@ -1,7 +1,5 @@
 """A real headless Chromium, as fixtures."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

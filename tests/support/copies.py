@@ -1,7 +1,5 @@
 """The copies of hidden states in a store."""
 
-from __future__ import annotations
-
 from deployments.stateful.shards import name_of_copy, table_of
 from deployments.store import Store
 

@@ -1,7 +1,5 @@
 """Looks for secrets where none may be: in files, and in the arguments of processes."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Ray's REST API as far as ``greenwave`` uses it, over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """On which addresses the processes of a system listen."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 from collections.abc import Iterable, Iterator

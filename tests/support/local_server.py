@@ -1,7 +1,5 @@
 """An HTTP server on a port of this process, whose answers a test makes."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping

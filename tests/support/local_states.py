@@ -1,7 +1,5 @@
 """An engine on a table in a temporary folder, without Ray and without a home."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Iterator

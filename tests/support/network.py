@@ -4,8 +4,6 @@ Names contain the process id of their maker. So what a killed test leaves behind
 removed by the next one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

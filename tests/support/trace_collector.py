@@ -1,7 +1,5 @@
 """A collector of traces by OTLP over HTTP, which keeps the spans in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Time as a test sets it: a clock, and an event loop in which minutes pass in milliseconds."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import selectors

@@ -1,7 +1,5 @@
 """Waiting by progress: on a busy machine it takes longer, and it fails only at a standstill."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

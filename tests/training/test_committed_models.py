@@ -1,7 +1,5 @@
 """The shipped models are those of their cards: they give the same figures on the committed days."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules as weights, in a town of two junctions with a lane for one vehicle between them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Small untrained models on disk, as the services read them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

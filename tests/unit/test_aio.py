@@ -1,7 +1,5 @@
 """Periodic tasks, and calls at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from deployments.batcher import MAX_BATCH, Batcher, settle

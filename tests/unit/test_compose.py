@@ -1,7 +1,5 @@
 """compose.yaml is by the specification, confines every container and has no secret in it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The container file keeps the rules of a safe image; there is no engine here to build it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

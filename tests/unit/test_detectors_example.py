@@ -1,7 +1,5 @@
 """examples/detectors turns readings into observations of the junction's length."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

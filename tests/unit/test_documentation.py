@@ -1,7 +1,5 @@
 """What the documentation names is there: files, headings, modules, commands, figures."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """What both forecasts do without a model, with a file that cannot be served, and under load."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

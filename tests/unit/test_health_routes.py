@@ -4,8 +4,6 @@ A store outage makes all replicas unready at once: none would be left to give fa
 owned states.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Who may import whom, as the architecture says; the rules stand in pyproject.toml."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lines that tell, and that do not flood: tested in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import io

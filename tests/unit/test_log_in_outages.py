@@ -1,7 +1,5 @@
 """Thousands of requests that fail make a handful of lines, whatever it is that fails."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncIterator

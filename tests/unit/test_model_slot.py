@@ -1,7 +1,5 @@
 """Which model is in service, after good files and bad ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

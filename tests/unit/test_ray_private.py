@@ -1,7 +1,5 @@
 """What Ray keeps to itself is used in one package, which was read against the installed version."""
 
-from __future__ import annotations
-
 import ast
 import contextvars
 import errno

@@ -1,7 +1,5 @@
 """A replica takes calls where Ray has this node, and nowhere else."""
 
-from __future__ import annotations
-
 import inspect
 import socket
 

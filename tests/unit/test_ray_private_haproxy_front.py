@@ -1,7 +1,5 @@
 """What Serve's front gets beyond Serve's configuration: loopback, affinity, kept connections."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

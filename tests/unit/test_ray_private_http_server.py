@@ -1,7 +1,5 @@
 """Serve's HTTP server speaks by a protocol of ours only where nothing is lost by it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from types import SimpleNamespace

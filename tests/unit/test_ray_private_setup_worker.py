@@ -1,7 +1,5 @@
 """A worker gets the same arguments and environment as from Ray's own setup_worker.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Buckets of durations."""
 
-from __future__ import annotations
-
 from math import inf
 
 import pytest

@@ -1,7 +1,5 @@
 """The shipped configs' way to a replica: Serve's front on a real HAProxy, with Ray's template."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import http.client

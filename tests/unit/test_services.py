@@ -1,7 +1,5 @@
 """What every service has in common: statuses, limits, forms of errors, probes, and its document."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

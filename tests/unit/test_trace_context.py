@@ -1,7 +1,5 @@
 """How a process tells the next one of a trace."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployments.trace_context import NOT_TRACED, Sender, Trace, sender_of, traces_of

@@ -4,8 +4,6 @@ Each is sent to every route that takes a body. A step is made where, and only wh
 prediction.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Headers that lie, are too many, or say what the edge and Serve would act on."""
 
-from __future__ import annotations
-
 from tests.adversary.attack import NO_HTTP, Attack, Expected
 from tests.adversary.wire import OBSERVED, RUN, request, step
 

@@ -4,8 +4,6 @@ Each listener of the edge leads to one service; the form of an error identifies 
 and Ray's Python proxy, which takes its place, only the second decodes paths before it routes.
 """
 
-from __future__ import annotations
-
 from tests.adversary.attack import EDGES, NO_HTTP, TOKEN, Attack
 from tests.adversary.wire import request
 

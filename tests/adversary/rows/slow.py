@@ -1,7 +1,5 @@
 """Requests that come a byte a second, or never end: what is not there in 10 s is answered 408."""
 
-from __future__ import annotations
-
 from tests.adversary.attack import EDGES, Attack
 from tests.adversary.wire import RUN, Piece, step
 

@@ -4,8 +4,6 @@
 where it is a request after another, it must be answered.
 """
 
-from __future__ import annotations
-
 from tests.adversary.attack import NO_HTTP, Attack, Expected
 from tests.adversary.wire import OBSERVED, RUN, Piece, request, step
 

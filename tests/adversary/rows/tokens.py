@@ -4,8 +4,6 @@ All are for a decision. Some are signed with the secret itself: another party th
 broken issuer, must not get further than the form of a token allows.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

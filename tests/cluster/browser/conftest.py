@@ -1,7 +1,5 @@
 """The running system with an edge for a browser to look at."""
 
-from __future__ import annotations
-
 import pytest
 
 from load_tests.harness.shipped import shipped_application

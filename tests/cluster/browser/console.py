@@ -1,7 +1,5 @@
 """The page of the live console in a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

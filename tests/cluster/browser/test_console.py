@@ -1,7 +1,5 @@
 """The live console as a user sees it: in a real browser, through the edge."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

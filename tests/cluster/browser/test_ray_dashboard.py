@@ -3,8 +3,6 @@
 With ``SCREENSHOTS=docs``, its pictures are kept in docs/.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every service on the running system, at one URL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

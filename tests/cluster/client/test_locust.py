@@ -1,7 +1,5 @@
 """Scenarios of `make load` run on a real system, count every request of clients, and are judged."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The console on the running system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """What the services do is seen in the console, and what browsers do is not felt by the services."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

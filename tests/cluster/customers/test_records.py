@@ -1,7 +1,5 @@
 """Customer records behind several Serve replicas: races."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A system with all of its services, its edge, and a Prometheus that asks it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

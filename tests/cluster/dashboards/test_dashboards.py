@@ -1,7 +1,5 @@
 """After some load, a real Prometheus has an answer to whatever dashboards and alerts ask."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

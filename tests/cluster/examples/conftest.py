@@ -1,7 +1,5 @@
 """The shipped policy and gateways on the running system, and the examples as programs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

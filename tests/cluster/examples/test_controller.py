@@ -1,7 +1,5 @@
 """examples/controller shows what the policy answers, and its own plan without the policy."""
 
-from __future__ import annotations
-
 import re
 import socket
 

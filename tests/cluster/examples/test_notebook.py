@@ -1,7 +1,5 @@
 """The cells of examples/notebook run in their order and plot what the service did."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

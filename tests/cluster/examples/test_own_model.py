@@ -1,7 +1,5 @@
 """The engine serves a model that is not the policy, with the same guarantees."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,7 +1,5 @@
 """examples/simulators counts decisions, and each is a step of a junction's state."""
 
-from __future__ import annotations
-
 import re
 
 import httpx

@@ -1,7 +1,5 @@
 """examples/traci drives the same traffic as the evaluated policy does in one process."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

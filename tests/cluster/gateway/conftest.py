@@ -1,7 +1,5 @@
 """Gateways on the running system, with one inference service or another behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SUMO driven through the gateway, while the inference service goes away and comes back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 

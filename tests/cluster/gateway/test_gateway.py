@@ -1,7 +1,5 @@
 """The gateway on a real cluster, by each transport, with the inference up and down."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import time
 from collections.abc import Iterator

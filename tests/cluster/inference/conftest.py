@@ -1,7 +1,5 @@
 """The policy on several replicas and on several shards of states, on the running system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """The served policy is the evaluated one: the same hour over HTTP takes the same actions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster whose hidden states another one has, in a store that both were given."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """What an application leaves behind when it is removed, and when it comes back otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 

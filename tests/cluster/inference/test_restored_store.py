@@ -1,7 +1,5 @@
 """A Redis that is restored from a backup: the table in memory counts, and is copied anew."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Two cities in one graph, as configs/two-cities.yaml has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Each test has a machine of its own: namespaces of network, mounts and processes.
 keep their usual ports and folders, and the end of the first process ends exactly what was started.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -4,8 +4,6 @@ Besides the shipped applications it has a second policy service, ``/durable``, w
 for the store, on two shards.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from pathlib import Path

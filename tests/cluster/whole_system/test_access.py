@@ -1,7 +1,5 @@
 """Who reaches what: ports, tokens, users, pages; and what an operator sees of requests."""
 
-from __future__ import annotations
-
 import os
 import secrets
 

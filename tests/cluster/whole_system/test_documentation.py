@@ -1,7 +1,5 @@
 """The documentation's calls, and the Python of the client's page, work as the pages show them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

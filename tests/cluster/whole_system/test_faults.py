@@ -3,8 +3,6 @@
 ``make chaos ARGS=services`` does the same at length, and reports for how long each was away.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

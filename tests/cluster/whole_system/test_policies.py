@@ -1,7 +1,5 @@
 """A canary and a shadow beside the policy in service: no request fails, no state mixes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import copy

@@ -1,7 +1,5 @@
 """All of Ray, the edge and Redis are killed under load and return; then the system is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import socket

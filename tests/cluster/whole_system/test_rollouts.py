@@ -1,7 +1,5 @@
 """Deploys under load: new code, a version that does not start, a rollback, `up` once more."""
 
-from __future__ import annotations
-
 import psutil
 import pytest
 

@@ -1,7 +1,5 @@
 """Hidden states are exact over real HTTP through the edge, on two replicas of a service."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import socket

@@ -1,7 +1,5 @@
 """A store in memory, for what asks it in virtual time: whether it serves is up to the test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What the audit log keeps, that it stays small, and that nothing waits for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployments.access.audit import MAX_DISTINCT, MAX_TEXT, OTHERS, AuditBuffer, AuditLog, Entry

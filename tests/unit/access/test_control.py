@@ -1,7 +1,5 @@
 """What keeps a replica's knowledge of access up to date."""
 
-from __future__ import annotations
-
 import asyncio
 
 from deployments.access.audit import AuditBuffer, AuditLog

@@ -1,7 +1,5 @@
 """Which key signs, which verify, and what a file of keys must be."""
 
-from __future__ import annotations
-
 import json
 
 import jwt

@@ -1,7 +1,5 @@
 """Whose tokens count no more, when every replica knows, and what happens while none can ask."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens for machines: what is kept of them, and that they end when the operator says so."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Which tokens are let in, and which are not."""
 
-from __future__ import annotations
-
 import base64
 
 import jwt

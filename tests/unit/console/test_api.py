@@ -1,7 +1,5 @@
 """The console's routes and what watches behind them, with a feed that the test fills."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """Streams of events: to who reads, who reads slowly, and who does not read at all."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is shown of what replicas tell."""
 
-from __future__ import annotations
-
 from deployments.console.replicas import GONE_S, SILENT_S, Rates, Replica, Replicas
 from deployments.console.runs import ACTIVE_S, MAX_RECENT, MAX_RUNS
 from deployments.console.view import Forecasts, Mark, View

@@ -1,7 +1,5 @@
 """The three services in process, on an embedded store of their own."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 
 import httpx

@@ -1,7 +1,5 @@
 """Speaking to a record service as a client of the contract does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

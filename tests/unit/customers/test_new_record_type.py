@@ -1,7 +1,5 @@
 """A fourth type of record takes a declaration alone; the document describes every answer."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import httpx

@@ -1,7 +1,5 @@
 """The endpoint table of the contract: each operation, its success and its failures."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

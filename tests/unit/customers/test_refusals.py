@@ -1,7 +1,5 @@
 """Requests that cannot be read: problem+json, and nothing changes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

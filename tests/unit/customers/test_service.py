@@ -1,7 +1,5 @@
 """The service itself: numbers, a failing store, and what it measures."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The field tables and the message table of the contract: every rule, at its boundaries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

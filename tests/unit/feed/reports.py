@@ -1,7 +1,5 @@
 """Reports as replicas make them."""
 
-from __future__ import annotations
-
 from deployments.feed.messages import Contents, Report, Source
 
 SOURCE = Source("inference", "Inference", "replica-1")

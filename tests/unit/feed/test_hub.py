@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from deployments.feed.hub import COLLECT_S, FORGET_S, LISTEN_S, MAX_REPORTS, MAX_RUNS, Hub

@@ -1,7 +1,5 @@
 """A gateway in this process: real tokens, users and store; an inference that obeys the test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The body of POST /traffic/action: each rule, its message, and their order."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

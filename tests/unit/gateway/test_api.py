@@ -1,7 +1,5 @@
 """Every route of the gateway: answers, errors, and their one form."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the gateway's routes leave in the audit log, and that no secret is in it."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployments.access.audit import AuditLog

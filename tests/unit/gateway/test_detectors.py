@@ -1,7 +1,5 @@
 """Failed detectors in answers, and the plan where a junction has no working one."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployments.gateway.fallbacks import Fallback

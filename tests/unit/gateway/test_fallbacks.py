@@ -1,7 +1,5 @@
 """The fallback by plan: what it answers, by which clock, and that nobody else sees a change."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

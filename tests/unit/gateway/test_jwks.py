@@ -1,7 +1,5 @@
 """Other services verify tokens by what the gateway shows, and learn no secret from it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Strangers who guess cannot lock out a user where the user has logged in before."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

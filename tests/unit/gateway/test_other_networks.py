@@ -1,7 +1,5 @@
 """The gateway for the junctions that a user brings."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployments.gateway.errors import InferenceUnavailableError

@@ -1,7 +1,5 @@
 """The safety layer in the gateway: what it asks of clients, answers, and refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.telemetry import GatewayReporter

@@ -1,7 +1,5 @@
 """Users and their passwords."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

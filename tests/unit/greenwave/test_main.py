@@ -1,7 +1,5 @@
 """The command ``greenwave`` finds our packages, whatever a user's folders are called."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

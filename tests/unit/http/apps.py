@@ -1,7 +1,5 @@
 """Applications with one fast route, driven as ASGI or served by uvicorn with the fast path."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Which answers get a line, and what the line tells, driven through the table of routes."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

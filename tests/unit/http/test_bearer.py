@@ -1,7 +1,5 @@
 """Without the token nothing is answered but the probes, whichever way a request takes."""
 
-from __future__ import annotations
-
 import hmac
 from typing import Any
 

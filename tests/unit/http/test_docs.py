@@ -1,7 +1,5 @@
 """The page of a service's document, and what no page lets a browser do."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fast path on uvicorn's server as Serve runs it, by raw bytes where these matter."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

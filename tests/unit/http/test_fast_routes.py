@@ -1,7 +1,5 @@
 """The table of routes, driven as a server drives an ASGI application."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """What the probes say of checks that fail, hang and recover; the timings in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from collections import Counter

@@ -1,7 +1,5 @@
 """Headers and bodies of requests: how they are read, in a crowd and whichever way they take."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """The limit follows the delay: no queue of seconds, and no refusal while there is none."""
 
-from __future__ import annotations
-
 from deployments.http.shedding import MIN_LIMIT, PERIOD_S, TARGET_S, AdaptiveLimit
 
 

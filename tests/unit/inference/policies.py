@@ -1,7 +1,5 @@
 """A real policy with random weights, and the comparison of its steps with the formulas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replicas that share their states, and the policies that they may serve."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Services with set outcomes, and clients without a network."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Every route, field, status and message of the contract."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The diagnosis of detectors travels with the hidden state, through every replica and run."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import AsyncIterator

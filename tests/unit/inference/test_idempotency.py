@@ -3,8 +3,6 @@
 How the engine keeps receipts is tested in tests/unit/states.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

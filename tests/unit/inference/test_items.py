@@ -1,7 +1,5 @@
 """Items of ``/predict_actions`` as columns, and the digests of observations."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

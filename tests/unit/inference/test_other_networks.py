@@ -1,7 +1,5 @@
 """The service for a user's own network."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The file of the policy in service, and a canary beside it: its runs, with states of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs are listed, ended, forked, exported and imported."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

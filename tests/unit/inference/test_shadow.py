@@ -1,7 +1,5 @@
 """A shadow: it repeats the steps of the policy in service, and answers no request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What the console receives of steps while it is open, and of which steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What simulations leave behind when they are killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

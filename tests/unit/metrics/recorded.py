@@ -1,7 +1,5 @@
 """Stand-ins for Ray's metrics that remember what they were told."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

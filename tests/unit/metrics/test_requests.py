@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from deployments.metrics.exported import RequestMetrics
 from deployments.request_times import RequestTimes
 from tests.unit.metrics.recorded import RecordedMetrics

@@ -1,7 +1,5 @@
 """The shipped weights are this network's, and replaying a recorded hour gives its actions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

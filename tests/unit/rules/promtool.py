@@ -1,7 +1,5 @@
 """Series in, values of expressions out, by Prometheus' own tool for testing rules."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Each alert comes when it should, after its time, and stays away when all is well."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

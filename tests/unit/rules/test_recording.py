@@ -1,7 +1,5 @@
 """What recording rules make of a little traffic."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.rules.promtool import check

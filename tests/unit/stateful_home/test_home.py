@@ -1,7 +1,5 @@
 """What one home does, fault by fault, in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from functools import partial

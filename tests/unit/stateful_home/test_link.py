@@ -1,7 +1,5 @@
 """Which table a replica uses, while homes come and go."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The table over a real connection: the same answers, certain errors, and hostile frames."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

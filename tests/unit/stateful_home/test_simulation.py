@@ -1,7 +1,5 @@
 """Random faults of machines, processes, networks and the store; promises that hold all the time."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The files of a shard: where they are, who can open them, and what becomes of bad or full ones."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Processes that are stopped while they have a table open, in and outside of a transaction."""
 
-from __future__ import annotations
-
 import ctypes
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """A folder in memory for the tables of a test."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The implementations of the table that keep one contract."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

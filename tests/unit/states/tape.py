@@ -1,7 +1,5 @@
 """A model whose states tell their history: each is the numbers of its latest inputs."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

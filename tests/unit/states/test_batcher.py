@@ -1,7 +1,5 @@
 """Batches: fairness, failures of model, table and store, and what observers see."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Iterator, Sequence

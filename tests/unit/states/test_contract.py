@@ -3,8 +3,6 @@
 Another implementation is one more entry of :data:`.implementations.IMPLEMENTATIONS`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Writers that are killed and stopped at any moment: every answered step is in the table, once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

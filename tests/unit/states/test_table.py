@@ -1,7 +1,5 @@
 """The table: its memory, its limits, its log and its failures."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence

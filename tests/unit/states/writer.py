@@ -6,8 +6,6 @@ successor repeats what was not answered, with its key; and one that all writers 
 keys.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

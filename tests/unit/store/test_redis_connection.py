@@ -1,7 +1,5 @@
 """Whatever Redis refuses a call with, the store is out of reach, which callers answer with 503."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

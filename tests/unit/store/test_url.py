@@ -1,7 +1,5 @@
 """Which URLs name a store."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """A secret in a log is found, in whatever form it is told; nothing else is."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A socket that others may reach is found, whatever it is written like."""
 
-from __future__ import annotations
-
 import socket
 
 import psutil

@@ -1,7 +1,5 @@
 """The page of every argument and variable is the one that the models make."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo

@@ -1,7 +1,5 @@
 """The committed dashboards: complete, and with queries that parse."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

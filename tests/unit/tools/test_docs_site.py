@@ -1,7 +1,5 @@
 """The site has every page, and no link to what it does not have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

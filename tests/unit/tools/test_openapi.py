@@ -1,7 +1,5 @@
 """The committed OpenAPI documents are those of the code."""
 
-from __future__ import annotations
-
 import pytest
 
 from serve_app.rollout.services import SERVICES

@@ -1,7 +1,5 @@
 """The notes of a release are its section of the changelog."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

@@ -1,7 +1,5 @@
 """The way to the collector: one line for an outage, and nothing that reaches a request."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import time

@@ -1,7 +1,5 @@
 """The spans of a process: what belongs to what, and that nothing happens while tracing is off."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which requests are traced, and how many at most."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

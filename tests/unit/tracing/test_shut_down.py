@@ -1,7 +1,5 @@
 """The end of a replica: its last spans are sent, and a collector that hangs is not waited for."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

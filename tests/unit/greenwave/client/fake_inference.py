@@ -1,7 +1,5 @@
 """An inference service without policy, which reads and answers requests as the real one does."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from typing import Any

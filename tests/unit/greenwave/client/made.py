@@ -1,7 +1,5 @@
 """One call of every route, and where the committed OpenAPI documents describe it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Performs calls in virtual time, with the outcomes that a test has laid out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

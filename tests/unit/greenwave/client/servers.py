@@ -1,7 +1,5 @@
 """Servers on real sockets that misbehave as a test requires, and count the requests."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """A call is sent again where that does nothing twice, and never beyond its time."""
 
-from __future__ import annotations
-
 import pytest
 
 from greenwave.client import (

@@ -1,7 +1,5 @@
 """What many simulators send is combined into few calls, and no simulator delays another."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What calls carry, what becomes of their answers, and which arguments they refuse."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Both clients on whole ways: with retries, logins that are shared, cancelled calls, an end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

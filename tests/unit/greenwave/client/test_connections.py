@@ -1,7 +1,5 @@
 """Both kinds of connections on real sockets: what they tell of each fault, and how soon."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The client covers every documented route, sends what is documented, and reads every result."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps of many runs in one call, with the service's own reader of requests."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One token for all calls: renewed before it expires, and when the gateway does not take it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

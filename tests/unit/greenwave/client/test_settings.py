@@ -1,7 +1,5 @@
 """Addresses, times and attempts that are refused, and what users see of the client."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

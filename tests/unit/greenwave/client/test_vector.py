@@ -1,7 +1,5 @@
 """The policy acts in vector environments, with a run for each environment."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

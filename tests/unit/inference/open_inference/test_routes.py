@@ -1,7 +1,5 @@
 """The Open Inference Protocol on the inference service: forms, sequences and errors."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """A network file and a net that do not fit together are refused before anything is simulated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

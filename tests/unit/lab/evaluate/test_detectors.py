@@ -1,7 +1,5 @@
 """Limits of no activity are fitted by healthy hours."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The evaluation's arithmetic and its reports; runs are kept and not repeated."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The page names the best controller, how certain that is and where, and needs no other host."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The scoreboard's cells and page; the scenarios themselves are where their user has them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs are made once each, and again only where something else was run."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

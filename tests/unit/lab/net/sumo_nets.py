@@ -1,7 +1,5 @@
 """Small SUMO networks in text, with what is odd in one place each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PROGRAM = ("Gr", "yr", "rG", "ry")

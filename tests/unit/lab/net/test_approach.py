@@ -1,7 +1,5 @@
 """How far back a signal looks, in a net that is cut into short lanes."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.net.importing import DETECTED_M, import_network, lanes_behind

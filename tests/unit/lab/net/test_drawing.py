@@ -1,7 +1,5 @@
 """The picture of a network shows the ways that each phase lets go, and where people walk."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

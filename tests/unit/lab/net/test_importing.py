@@ -1,7 +1,5 @@
 """What becomes of a SUMO network's signals, and what is said of it."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

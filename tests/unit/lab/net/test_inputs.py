@@ -1,7 +1,5 @@
 """All files that SUMO reads are found: those that files name count, too."""
 
-from __future__ import annotations
-
 import gzip
 
 from lab.net.inputs import all_inputs

@@ -1,7 +1,5 @@
 """Intergreen times: as the formula says, and for every pair of movements that can meet."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """NEMA controllers: which pairs of phases are actions, and the steps that show each phase."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs are read as SUMO runs them: its order, and its times in every form."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.net.program import read_phases, text_of

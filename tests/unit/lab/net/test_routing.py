@@ -1,7 +1,5 @@
 """Damaged nets are refused in a sentence."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """The times of a signal, from programs in any steps."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.net.program import Program

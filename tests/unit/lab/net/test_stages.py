@@ -1,7 +1,5 @@
 """Which states of a program are stages: no change, no clearance, and no movement is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.net.program import Program

@@ -1,7 +1,5 @@
 """Records of the harbour's junction ``pier``: two phases, three lanes, yellow and all-red."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Events have the codes of the Indiana enumerations, at the times of the lamps and loops."""
 
-from __future__ import annotations
-
 import csv
 from datetime import timedelta, timezone
 from itertools import chain

@@ -1,7 +1,5 @@
 """A log shows agreement, refusals of the safety layer, and failed detectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 

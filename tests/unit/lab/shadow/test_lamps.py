@@ -1,7 +1,5 @@
 """What a junction shows follows from the states of its lamps, or from its decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

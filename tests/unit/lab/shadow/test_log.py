@@ -1,7 +1,5 @@
 """A log has whole lines only, whatever becomes of its disk, its writer or the clock."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

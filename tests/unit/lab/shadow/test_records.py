@@ -1,7 +1,5 @@
 """Records are read from JSON lines and CSV, and what is wrong with one is a sentence."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

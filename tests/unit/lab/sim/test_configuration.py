@@ -1,7 +1,5 @@
 """Every option of a user's SUMO configuration is kept, replaced or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

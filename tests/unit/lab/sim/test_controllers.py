@@ -1,7 +1,5 @@
 """Controllers: what greedy and max pressure choose, and what a policy keeps between decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Demand is the same for the same seed, differs for another, and follows the day's profile."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Waits are counted by approach, with those who wait to enter; emissions and demand add up."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

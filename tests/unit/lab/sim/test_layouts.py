@@ -1,7 +1,5 @@
 """Layouts put detectors on lanes, and detectors that no lane can have are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

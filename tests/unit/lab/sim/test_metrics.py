@@ -1,7 +1,5 @@
 """Everyone who wanted to drive counts: arrived, still under way, and never let in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

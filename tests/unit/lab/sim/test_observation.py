@@ -1,7 +1,5 @@
 """The observation has the documented order, size and range."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lab.sim.observation import encode_observation

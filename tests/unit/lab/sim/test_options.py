@@ -1,7 +1,5 @@
 """The command line of a city names its files and rules, and says what is missing."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scenarios from a configuration of SUMO, and those that cannot be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Signals: changes take the scenario's times, or those that the safety layer allows."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

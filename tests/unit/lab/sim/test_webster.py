@@ -1,7 +1,5 @@
 """Webster's fixed times, and programs that are made of the net's own."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 

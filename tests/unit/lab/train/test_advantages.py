@@ -1,7 +1,5 @@
 """Advantages, the scale of values, and the log of a run."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged, hostile and foreign checkpoints are refused with a sentence that says why."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

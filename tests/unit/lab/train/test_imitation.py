@@ -1,7 +1,5 @@
 """What a policy learns from the planner, and that it continues where it stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

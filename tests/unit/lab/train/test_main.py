@@ -1,7 +1,5 @@
 """The command line of training."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

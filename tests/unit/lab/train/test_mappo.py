@@ -1,7 +1,5 @@
 """Chunks, what an iteration learns, and checkpoints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The planner on one junction of two lanes, without SUMO."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training meets every level of traffic, and never the vehicles of a test."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

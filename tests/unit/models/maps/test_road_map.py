@@ -1,7 +1,5 @@
 """The map of any network: lanes as they lie, and a place for what the file leaves out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

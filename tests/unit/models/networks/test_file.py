@@ -1,7 +1,5 @@
 """A network file is checked on load, with a sentence for each mistake."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What follows from a network: sizes, masks, and what hidden states belong to."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.networks.form import NetworkFile

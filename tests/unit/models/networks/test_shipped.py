@@ -1,7 +1,5 @@
 """The shipped network is that of the documents, and its file is what its net says."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,7 +1,5 @@
 """A policy for any network, with the agent's one-hot in its input or without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

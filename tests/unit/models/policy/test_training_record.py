@@ -1,7 +1,5 @@
 """The record beside a policy's weights."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.policy.training_record import TrainingRecord, read_record, record_of, write_record

@@ -1,7 +1,5 @@
 """What a policy may ask for at its worst, and a junction that obeys the safety layer."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Junctions with pedestrian crossings, as netgenerate makes them."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """What must hold of what a junction has shown, judged from the states of its lamps alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Every adversary against every junction of a network, judged."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from itertools import product

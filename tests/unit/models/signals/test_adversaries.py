@@ -1,7 +1,5 @@
 """A million decisions of policies at their worst: nothing unsafe is shown, and the judge sees."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

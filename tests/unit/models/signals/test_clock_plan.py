@@ -1,7 +1,5 @@
 """The plan by the clock: whoever reads it at one time comes to the same phases."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Readings of detectors become the vehicles of each lane, by the methods that are documented."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Broken detectors are found by what cannot be, and their readings replaced by estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Signals of any network, and the monitor: what must not be shown is refused."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Single decisions of the safety layer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
