@@ -31,9 +31,7 @@ def apps(system: System) -> Iterator[dict[str, ApplicationUnderTest]]:
         ("replica-pause", "memory"),
     ],
 )
-async def test_a_fault_costs_no_step_and_no_more_time_than_promised(
-    apps: dict[str, ApplicationUnderTest], fault: str, mode: str
-) -> None:
+async def test_a_fault_costs_no_step_and_no_more_time_than_promised(apps, fault, mode):
     result = await run_experiment(apps[mode], FAULTS[fault], mode, SECONDS)
     assert result.complaints(SLACK_S) == [], [str(each) for each in result.verdict.findings[:3]]
     assert result.history.count(Outcome.ANSWERED) > 100

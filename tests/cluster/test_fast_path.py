@@ -24,8 +24,8 @@ def wrapped(system: System) -> Iterator[str]:
 
 
 async def test_it_is_used_where_nothing_is_lost_by_it_and_answers_are_the_same(
-    system: System, wrapped: str, run_id: str
-) -> None:
+    system, wrapped, run_id
+):
     headers = HEADERS | {"X-Simulation-Run": run_id}  # whose states nobody has stepped
     async with httpx.AsyncClient(timeout=10) as client:
         answers = [

@@ -41,7 +41,7 @@ async def until_told(system: System, name: str, **fields: object) -> dict[str, A
     return found()[0]
 
 
-async def test_lines_of_replicas_and_state_actors_have_fields(system: System, told: str) -> None:
+async def test_lines_of_replicas_and_state_actors_have_fields(system, told):
     async with httpx.AsyncClient(base_url=told, timeout=10) as client:
         for run in ("old", "new"):
             headers = {

@@ -1,10 +1,9 @@
 """The raylet starts workers by our setup_worker.py, which does not import Ray."""
 
 from deployments.ray_private.command import SETUP_WORKER
-from load_tests.harness.system import System
 
 
-def test_the_raylet_starts_workers_without_rays_own_setup(system: System) -> None:
+def test_the_raylet_starts_workers_without_rays_own_setup(system):
     (raylet,) = [each for each in system.instance.processes() if each.name() == "raylet"]
     command = " ".join(raylet.cmdline())
     assert str(SETUP_WORKER) in command

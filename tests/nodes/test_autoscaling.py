@@ -17,8 +17,8 @@ PATIENCE_S, TIMEOUT_S = 180.0, 15.0
 
 
 async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(
-    system: System,
-) -> None:
+    system,
+):
     system.deploy(scaled_application())
     history = History()
     try:

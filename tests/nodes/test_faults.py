@@ -67,7 +67,7 @@ def with_a_state_actor(cluster: Cluster) -> tuple[Node, Node]:
 
 
 @pytest.mark.parametrize("how", [Node.kill_raylet, Node.kill], ids=["raylet", "everything"])
-async def test_a_node_dies_and_comes_back(cluster: Cluster, how: Callable[[Node], None]) -> None:
+async def test_a_node_dies_and_comes_back(cluster, how):
     victim, survivor = with_a_state_actor(cluster)
     async with back_afterwards(cluster, victim), clients_of(cluster.workers, [survivor]) as watch:
         with watch.happening():
@@ -75,7 +75,7 @@ async def test_a_node_dies_and_comes_back(cluster: Cluster, how: Callable[[Node]
             await eventually(lambda: not victim.find("ray::ServeReplica"))
 
 
-async def test_the_head_dies_and_is_started_again(cluster: Cluster) -> None:
+async def test_the_head_dies_and_is_started_again(cluster):
     async with clients_of(cluster.workers, cluster.workers) as watch:
         with watch.happening():
             await asyncio.to_thread(cluster.head.kill)
@@ -83,7 +83,7 @@ async def test_the_head_dies_and_is_started_again(cluster: Cluster) -> None:
         await eventually(lambda: len(cluster.head.find("ray::ServeController")) == 1)
 
 
-async def test_a_node_is_cut_off_from_the_others(cluster: Cluster) -> None:
+async def test_a_node_is_cut_off_from_the_others(cluster):
     """Both sides have clients, and both reach the store: only its terms keep them apart."""
     victim, survivor = with_a_state_actor(cluster)
     others = [survivor.number, cluster.head.number]
@@ -96,8 +96,8 @@ async def test_a_node_is_cut_off_from_the_others(cluster: Cluster) -> None:
 
 
 async def test_a_node_that_is_cut_off_from_the_store_too_stops_before_another_begins(
-    cluster: Cluster,
-) -> None:
+    cluster,
+):
     victim, survivor = with_a_state_actor(cluster)
     others = [survivor.number, cluster.head.number]
     clients = clients_of(cluster.workers, [survivor], lost_steps=STEPS_OF_A_TERM)
@@ -114,7 +114,7 @@ async def test_a_node_that_is_cut_off_from_the_store_too_stops_before_another_be
     assert max((each.answer.done for each in lost), default=began) < began + LEASE_S + SLACK_S
 
 
-async def test_a_node_that_is_cut_off_from_the_store_alone_goes_on(cluster: Cluster) -> None:
+async def test_a_node_that_is_cut_off_from_the_store_alone_goes_on(cluster):
     victim, _ = with_a_state_actor(cluster)
     async with clients_of(cluster.workers, cluster.workers, lost_steps=0) as watch:
         with watch.happening(), cluster.network.cut_from_store(victim.number):
@@ -123,7 +123,7 @@ async def test_a_node_that_is_cut_off_from_the_store_alone_goes_on(cluster: Clus
         assert watch.away_s("inference", node) < LEASE_S
 
 
-async def test_a_node_that_is_added_takes_the_place_of_one_that_goes(cluster: Cluster) -> None:
+async def test_a_node_that_is_added_takes_the_place_of_one_that_goes(cluster):
     victim, survivor = with_a_state_actor(cluster)
     new = await asyncio.to_thread(cluster.add_node, max(cluster.nodes) + 1)
     # Everything that the other had starts on the new one at once, and half of the states are there.

@@ -35,8 +35,8 @@ with socket.socket() as end:
 
 
 def test_hosts_that_are_cut_off_reach_the_others_and_each_other_again_afterwards(
-    network: Network,
-) -> None:
+    network,
+):
     assert reaches(network, 1, network.address(2))
     with network.cut(1, [2]):
         assert not reaches(network, 1, network.address(2))
@@ -45,7 +45,7 @@ def test_hosts_that_are_cut_off_reach_the_others_and_each_other_again_afterwards
     assert reaches(network, 1, network.address(2))
 
 
-def test_what_a_killed_test_has_left_is_removed_and_what_lives_is_not(network: Network) -> None:
+def test_what_a_killed_test_has_left_is_removed_and_what_lives_is_not(network):
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
     bridge, host, end = f"gw{gone.pid}a", f"gw{gone.pid}an1", f"gw{gone.pid}av1"
@@ -61,7 +61,7 @@ def test_what_a_killed_test_has_left_is_removed_and_what_lives_is_not(network: N
     assert network.namespace(2) in names
 
 
-def test_a_host_that_is_killed_has_no_process(network: Network) -> None:
+def test_a_host_that_is_killed_has_no_process(network):
     with subprocess.Popen(["ip", "netns", "exec", network.namespace(1), "sleep", "600"]) as child:
         assert psutil.Process(child.pid).is_running()
         network.kill(1)

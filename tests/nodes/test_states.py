@@ -9,16 +9,13 @@ import torch
 from load_tests.chaos.history import History
 from models.policy.form import SHIPPED_POLICY
 from tests.cluster.load import Load, assert_is_serial
-from tests.nodes.cluster import Cluster
 from tests.nodes.watch import PATHS, runs_of_shards
 
 RUNS = 4  # of each shard: on which machine a run is stepped is decided by a hash of its name
 
 
 @pytest.mark.parametrize("service", ["inference", "lossless"])
-async def test_every_run_is_exact_through_every_node(
-    cluster: Cluster, service: str, run_id: str
-) -> None:
+async def test_every_run_is_exact_through_every_node(cluster, service, run_id):
     histories = {run: History() for run in runs_of_shards(run_id, RUNS)}
     loads = [
         Load(node.url + PATHS[service], run, n_clients=1, seed=node.number, history=history)

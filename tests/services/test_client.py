@@ -79,9 +79,7 @@ def client(connect: Callable[..., Any], addresses: Addresses) -> Any:
     return connect(addresses)
 
 
-def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(
-    client: Any, run_id: str
-) -> None:
+def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(client, run_id):
     run = client.inference.run(run_id)
     asked = [(JUNCTION, OBSERVATION), Observed("nowhere", [1]), (JUNCTION, OBSERVATION)]
     _, failed, last = run.predict_many(asked)
@@ -99,7 +97,7 @@ def rows_of(n: int, seed: int = 0) -> tuple[Any, list[str]]:
     return observations, [names[row % len(names)] for row in range(n)]
 
 
-def test_a_call_of_many_runs_has_the_results_of_single_calls(client: Any, run_id: str) -> None:
+def test_a_call_of_many_runs_has_the_results_of_single_calls(client, run_id):
     n = 120
     observations, junctions = rows_of(n)
     runs = [f"{run_id}.{row // 5 % 12}" for row in range(n)]
@@ -116,9 +114,7 @@ def test_a_call_of_many_runs_has_the_results_of_single_calls(client: Any, run_id
     assert begun.step == done.step
 
 
-def test_simulators_send_to_a_batch_and_receive_each_decision_once(
-    addresses: Addresses, run_id: str
-) -> None:
+def test_simulators_send_to_a_batch_and_receive_each_decision_once(addresses, run_id):
     simulators, rounds = 64, 5
     observations, junctions = rows_of(5)
     steps: dict[str, list[int]] = {f"{run_id}.{n}": [] for n in range(simulators)}
@@ -134,9 +130,7 @@ def test_simulators_send_to_a_batch_and_receive_each_decision_once(
     assert set(map(tuple, steps.values())) == {tuple(range(1, rounds + 1))}
 
 
-def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(
-    addresses: Addresses, run_id: str
-) -> None:
+def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(addresses, run_id):
     n = 32
     with Client(addresses) as client:
         policy = VectorPolicy(client, n, run_id)
@@ -156,7 +150,7 @@ def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(
             assert run.predict(JUNCTION, OBSERVATION).step == expected
 
 
-def test_health_and_models_are_reported(client: Any) -> None:
+def test_health_and_models_are_reported(client):
     assert client.gateway.health().inference_service == "up"
     assert client.inference.health().status == "healthy"
     assert client.inference.model_info().junctions[JUNCTION].valid_actions == 2
@@ -168,7 +162,7 @@ def test_health_and_models_are_reported(client: Any) -> None:
     assert JUNCTION in client.flow.model_info().trained_on_junctions
 
 
-def test_forecasts_are_made(client: Any) -> None:
+def test_forecasts_are_made(client):
     assert len(client.density.predict([[16.9, 11.2, 12.6, 8.8, 9.1]] * 3).by_edge) == 5
     sample = Sample(int(time.time()) - 60, 12, 31.5, 0.04)
     flow = client.flow.forecast(JUNCTION, [sample])
@@ -176,7 +170,7 @@ def test_forecasts_are_made(client: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["loans", "cards", "accounts"])
-def test_records_are_created_fetched_changed_and_deleted(client: Any, kind: str) -> None:
+def test_records_are_created_fetched_changed_and_deleted(client, kind):
     records, mobile = getattr(client, kind), f"{random.randrange(10**10):010}"
     who = ["Ann Miller", "ann@example.org"] if kind == "accounts" else []
     assert records.say_hello() == "Hello World"
@@ -191,9 +185,7 @@ def test_records_are_created_fetched_changed_and_deleted(client: Any, kind: str)
         records.fetch(mobile)
 
 
-def test_refusals_have_the_services_words(
-    client: Any, connect: Callable[..., Any], addresses: Addresses
-) -> None:
+def test_refusals_have_the_services_words(client, connect, addresses):
     with pytest.raises(NotFoundError, match="Unknown junction 'nowhere'"):
         client.inference.run().predict("nowhere", OBSERVATION)
     with pytest.raises(UnauthorizedError, match="Invalid username or password"):
@@ -210,9 +202,7 @@ WAYS: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.parametrize("path", WAYS)
-def test_lost_answers_cost_no_step_and_make_none(
-    path: str, connect: Callable[..., Any], client: Any, addresses: Addresses, run_id: str
-) -> None:
+def test_lost_answers_cost_no_step_and_make_none(path, connect, client, addresses, run_id):
     """Lose every third answer on its way, after the step was made."""
     n_calls, service = 12, "gateway" if path.startswith("/api") else "inference"
     with losing(getattr(addresses, service), path, lambda n: n % 3 == 0) as proxy:
@@ -223,9 +213,7 @@ def test_lost_answers_cost_no_step_and_make_none(
     assert client.inference.run(run_id).predict(JUNCTION, OBSERVATION).step == n_calls + 1
 
 
-def test_a_step_of_unknown_outcome_is_had_with_its_key(
-    connect: Callable[..., Any], addresses: Addresses, run_id: str
-) -> None:
+def test_a_step_of_unknown_outcome_is_had_with_its_key(connect, addresses, run_id):
     with losing(addresses.inference, "/predict_action", lambda n: n == 1) as proxy:
         at_proxy = replace(addresses, inference=proxy.url)
         run = connect(at_proxy, retries=Retries(attempts=1)).inference.run(run_id)
@@ -234,9 +222,7 @@ def test_a_step_of_unknown_outcome_is_had_with_its_key(
         assert run.predict(JUNCTION, OBSERVATION, key=raised.value.key).step == 1
 
 
-def test_a_record_is_not_created_twice_when_the_answer_is_lost(
-    connect: Callable[..., Any], client: Any, addresses: Addresses
-) -> None:
+def test_a_record_is_not_created_twice_when_the_answer_is_lost(connect, client, addresses):
     mobile = f"{random.randrange(10**10):010}"
     path = f"/api/loans?mobileNumber={mobile}"
     with losing(addresses.loans, path, lambda n: True) as proxy:

@@ -42,7 +42,7 @@ def test_netconvert_builds_the_net_of_the_plain_xml(net, tmp_path):
 
 
 @pytest.mark.parametrize("hour", [7.5, 17])
-def test_policy_loses_and_waits_less_than_fixed_time(hour: float) -> None:
+def test_policy_loses_and_waits_less_than_fixed_time(hour):
     demand = shipped_demand(int(hour * HOUR_S), 900)
     scenario = shipped_scenario(demand)
     policy = run(scenario, 77, policy_control(scenario, SHIPPED_POLICY))

@@ -30,7 +30,7 @@ def beats_every_other(comparison: Comparison) -> bool:
     return all(ours[column] < errors[column] for errors in others for column in ours)
 
 
-def test_density_figures_are_those_of_the_card(calendar: Calendar) -> None:
+def test_density_figures_are_those_of_the_card(calendar):
     forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
@@ -42,13 +42,13 @@ def test_density_figures_are_those_of_the_card(calendar: Calendar) -> None:
     assert beats_every_other(told)
 
 
-def test_density_edges_are_the_most_congested_of_the_training_days(calendar: Calendar) -> None:
+def test_density_edges_are_the_most_congested_of_the_training_days(calendar):
     forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
     days = split_days(calendar.n_days).train
     assert forecaster.edges == density.most_congested(calendar, days)
 
 
-def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
+def test_flow_figures_are_those_of_the_card(calendar):
     forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
@@ -63,7 +63,7 @@ def test_flow_figures_are_those_of_the_card(calendar: Calendar) -> None:
     assert beats_every_other(told)
 
 
-def test_on_the_test_days_confidence_falls_with_the_minutes_observed(calendar: Calendar) -> None:
+def test_on_the_test_days_confidence_falls_with_the_minutes_observed(calendar):
     forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
     test = flow_windows(calendar.measurements, split_days(calendar.n_days).test, 60)
     means = [

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import torch
 
@@ -15,7 +13,7 @@ CALENDAR = wave_calendar(5)
 SPLIT = Split(range(3), range(3, 4), range(4, 5))
 
 
-def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path: Path) -> None:
+def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path):
     path = tmp_path / "density.safetensors"
     settings = FitSettings(learning_rate=0.01, max_epochs=12)
     density.train(CALENDAR, SPLIT, path, tmp_path, settings)
@@ -28,14 +26,14 @@ def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path: P
     assert "| path |" in (tmp_path / "density.md").read_text()
 
 
-def test_density_training_is_reproducible(tmp_path: Path) -> None:
+def test_density_training_is_reproducible(tmp_path):
     paths = [tmp_path / name for name in ("a.safetensors", "b.safetensors")]
     for path in paths:
         density.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_flow_training_writes_all_that_is_served(tmp_path: Path) -> None:
+def test_flow_training_writes_all_that_is_served(tmp_path):
     path = tmp_path / "flow.safetensors"
     flow.train(CALENDAR, SPLIT, path, tmp_path, FitSettings(max_epochs=2))
     forecaster = FlowForecaster.load(path)
@@ -50,7 +48,7 @@ def test_flow_training_writes_all_that_is_served(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 100
 
 
-def test_training_ends_without_progress_and_keeps_the_best() -> None:
+def test_training_ends_without_progress_and_keeps_the_best():
     network = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(network.weight)
     errors = iter([3.0, 1.0, 2.0, 2.0, 2.0, 0.0])

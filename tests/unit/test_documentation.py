@@ -161,7 +161,7 @@ def test_the_readme_is_short_and_its_figures_are_those_of_the_pages():
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
-def test_programs_know_the_options_that_the_page_gives_them(page: str) -> None:
+def test_programs_know_the_options_that_the_page_gives_them(page):
     """Ask for help, which checks what comes before it and starts nothing."""
     for program, *arguments in commands(page):
         match Path(program).name:

@@ -44,17 +44,13 @@ def locust(
     )
 
 
-def test_what_comes_from_outside_is_counted_by_route_and_keeps_to_its_gates(
-    whole: System, tmp_path: Path
-) -> None:
+def test_what_comes_from_outside_is_counted_by_route_and_keeps_to_its_gates(whole, tmp_path):
     result = locust(whole, tmp_path, "public")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("met     POST /api/traffic/action") == 1
 
 
-def test_a_missed_gate_ends_the_run_with_1_and_a_short_soak_shows_nothing(
-    whole: System, tmp_path: Path
-) -> None:
+def test_a_missed_gate_ends_the_run_with_1_and_a_short_soak_shows_nothing(whole, tmp_path):
     result = locust(whole, tmp_path, "soak")
     assert result.returncode == 1
     missed = [line for line in result.stdout.splitlines() if line.startswith("missed")]
@@ -64,9 +60,7 @@ def test_a_missed_gate_ends_the_run_with_1_and_a_short_soak_shows_nothing(
     ]
 
 
-def test_a_wrong_password_is_reported_before_anything_is_loaded(
-    whole: System, tmp_path: Path
-) -> None:
+def test_a_wrong_password_is_reported_before_anything_is_loaded(whole, tmp_path):
     result = locust(whole, tmp_path, "public", password="wrong")
     assert result.returncode == 1
     assert "refuses this user and password" in result.stderr

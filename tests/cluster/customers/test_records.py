@@ -40,13 +40,13 @@ def url(
     system.remove("loans")
 
 
-async def test_of_50_concurrent_creates_one_succeeds(url: str) -> None:
+async def test_of_50_concurrent_creates_one_succeeds(url):
     await races.creates_of_one_mobile_number([url], "4354437001")
 
 
-async def test_concurrent_updates_never_mix_fields(url: str) -> None:
+async def test_concurrent_updates_never_mix_fields(url):
     await races.updates_of_one_record([url], "4354437002")
 
 
-async def test_one_of_many_updates_gets_a_mobile_number(url: str) -> None:
+async def test_one_of_many_updates_gets_a_mobile_number(url):
     await races.updates_to_one_mobile_number([url], [f"43544371{n:02}" for n in range(9)])

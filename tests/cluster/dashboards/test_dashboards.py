@@ -35,7 +35,7 @@ RECORDED = {rule["record"]: rule["record"] for rule in RULES if "record" in rule
 LEFT = {rule["alert"]: COMPARISON.sub("", rule["expr"]) for rule in RULES if "alert" in rule}
 
 
-def test_nothing_that_is_asked_is_empty(watched: Watched) -> None:
+def test_nothing_that_is_asked_is_empty(watched):
     asked = QUERIES | RECORDED | LEFT
     assert len(asked) > 80
     assert all(expr != rule["expr"] for rule in RULES for expr in [LEFT.get(rule.get("alert"))])
@@ -51,7 +51,7 @@ def has_values(watched: Watched, expression: str) -> bool:
     return any(not math.isnan(value) for value in values)
 
 
-def test_requests_are_counted_as_clients_count_them(watched: Watched) -> None:
+def test_requests_are_counted_as_clients_count_them(watched):
     total = 'sum(ray_http_request_ms_bucket_total{application="loans", le="+Inf", method="POST"})'
     watched.load(rounds=1)
     before = steady(watched, total)
@@ -77,7 +77,7 @@ def steady(watched: Watched, expression: str, least: float = 0.0) -> float:
     return seen
 
 
-def test_no_label_holds_what_a_client_makes_up(watched: Watched) -> None:
+def test_no_label_holds_what_a_client_makes_up(watched):
     watched.load(rounds=2)
     httpx.get(f"{watched.system.url}/made-up", timeout=10)
     series = watched.ask('{__name__=~"ray_(http|inference|gateway|density|flow|customer).*"}')
@@ -86,7 +86,7 @@ def test_no_label_holds_what_a_client_makes_up(watched: Watched) -> None:
     assert not [value for value in values if "run-" in value or "made-up" in value]
 
 
-def test_no_alert_comes_while_all_is_well(watched: Watched) -> None:
+def test_no_alert_comes_while_all_is_well(watched):
     watched.load(rounds=2)
     firing = watched.ask('ALERTS{alertstate="firing"}')
     # The load of the tests is not like the traffic of the training; the machine is not theirs.

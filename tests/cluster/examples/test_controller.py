@@ -29,23 +29,21 @@ def run(run_example: RunExample, url: str) -> set[str]:
     return sources
 
 
-def test_junctions_get_the_actions_of_the_policy(served: str, run_example: RunExample) -> None:
+def test_junctions_get_the_actions_of_the_policy(served, run_example):
     assert run(run_example, served) == {"policy"}
 
 
-def test_the_own_plan_takes_over_after_the_fallback_red(
-    served: str, run_example: RunExample
-) -> None:
+def test_the_own_plan_takes_over_after_the_fallback_red(served, run_example):
     sources = run(run_example, f"{served}/red")
     assert sources == {"own plan: fallback_mode (inference service down)"}
 
 
-def test_a_fallback_by_the_gateways_plan_is_shown(served: str, run_example: RunExample) -> None:
+def test_a_fallback_by_the_gateways_plan_is_shown(served, run_example):
     sources = run(run_example, f"{served}/plan")
     assert all(re.fullmatch(r"weekday \d\d:\d\d", source) for source in sources)
 
 
-def test_the_own_plan_takes_over_while_the_gateway_is_down(run_example: RunExample) -> None:
+def test_the_own_plan_takes_over_while_the_gateway_is_down(run_example):
     with socket.socket() as bound:  # and not listening
         bound.bind(("127.0.0.1", 0))
         sources = run(run_example, f"http://127.0.0.1:{bound.getsockname()[1]}")

@@ -31,11 +31,11 @@ def without_window() -> Iterator[None]:
     plt.switch_backend(before)
 
 
-def test_the_notebook_is_kept_without_outputs(cells: list[dict[str, Any]]) -> None:
+def test_the_notebook_is_kept_without_outputs(cells):
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
 
 
-def test_cells_run_in_their_order(cells: list[dict[str, Any]], served: str) -> None:
+def test_cells_run_in_their_order(cells, served):
     namespace: dict[str, Any] = {}
     sources = ["".join(cell["source"]) for cell in cells]
     assert sum(source.count('"http://localhost:8000"') for source in sources) == 1

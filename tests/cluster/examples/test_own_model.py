@@ -85,8 +85,8 @@ class Clients:
 
 
 async def test_states_of_another_shape_survive_the_kill_of_a_replica_and_of_the_state_actor(
-    system: System, lstm: str
-) -> None:
+    system, lstm
+):
     clients = Clients(lstm, f"run-{uuid.uuid4().hex[:8]}")
     await clients.step(10)
     for title in (f"ray::ServeReplica:{NAME}:", "ray::StateActor"):

@@ -20,13 +20,13 @@ def drive(run_example: RunExample, url: str, *arguments: str) -> tuple[int, int,
     return n, decisions, per_s
 
 
-def test_256_environments_are_driven_in_processes(served: str, run_example: RunExample) -> None:
+def test_256_environments_are_driven_in_processes(served, run_example):
     n, decisions, per_s = drive(run_example, served, "--steps", "5")
     assert (n, decisions) == (256, 256 * 5 * len(JUNCTIONS))
     assert per_s > 0
 
 
-def test_each_process_can_have_a_simulation_in_sumo(served: str, run_example: RunExample) -> None:
+def test_each_process_can_have_a_simulation_in_sumo(served, run_example):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
     n, decisions, _ = drive(run_example, served, "--sumo", "--steps", "6")
     assert (n, decisions) == (2, 2 * 6 * len(JUNCTIONS))

@@ -11,7 +11,6 @@ import libsumo
 from lab.sim.controllers import open_run, policy_control
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.policy.form import SHIPPED_POLICY
-from tests.cluster.examples.conftest import RunExample
 
 MINUTES, SEED = 6, 3
 LINE = re.compile(r"minute (\d+): (\d+) vehicles, (\d+) arrived")
@@ -30,7 +29,7 @@ def driven_in_process() -> tuple[list[int], int]:
         return vehicles, environment.metrics().arrived
 
 
-def test_traffic_is_that_of_the_policy(served: str, run_example: RunExample) -> None:
+def test_traffic_is_that_of_the_policy(served, run_example):
     arguments = ["--url", served, "--seconds", str(60 * MINUTES), "--seed", str(SEED)]
     printed = run_example("traci/loop.py", *arguments)
     minutes = [tuple(map(int, found)) for found in LINE.findall(printed)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -99,9 +99,7 @@ def app(system: System, tmp_path: Path, run_id: str) -> Iterator[Application]:
     [lambda app: [], Application.actors, Application.all_processes],
     ids=["nothing", "actor", "everything"],
 )
-def test_no_step_is_lost_with_the_writes_of_the_store(
-    app: Application, killed: Callable[[Application], list[psutil.Process]]
-) -> None:
+def test_no_step_is_lost_with_the_writes_of_the_store(app, killed):
     assert app.step() == 1
     until(lambda: app.copied() == [1])
     app.back_up()

@@ -9,7 +9,7 @@ import pytest
 from load_tests.harness.system_under_test import SystemUnderTest
 from tests.support.another_user import done_by_nobody, files_of
 from tests.support.listening import listening, open_to_others
-from tests.support.trace_collector import Collector, Received
+from tests.support.trace_collector import Received
 from tests.support.waiting import until
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
@@ -17,7 +17,7 @@ STEP = {"junction_id": JUNCTION, "obs_data": OBSERVATION}
 INGRESS = ["", "/api", "/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console"]
 
 
-def test_no_other_machine_reaches_any_port(sut: SystemUnderTest) -> None:
+def test_no_other_machine_reaches_any_port(sut):
     expected = sut.instance.ports.single()
     del expected["fallback_grpc"]  # there is no gRPC service
 
@@ -28,7 +28,7 @@ def test_no_other_machine_reaches_any_port(sut: SystemUnderTest) -> None:
     assert open_to_others(sut.instance.processes()) == []
 
 
-def test_ray_asks_for_its_token(sut: SystemUnderTest) -> None:
+def test_ray_asks_for_its_token(sut):
     url = f"{sut.instance.dashboard_url}/api/serve/applications/"
     assert httpx.get(url).status_code == 401
     assert httpx.get(url, headers={"Authorization": "Bearer guessed"}).status_code == 403
@@ -36,7 +36,7 @@ def test_ray_asks_for_its_token(sut: SystemUnderTest) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="Only root can act as another user.")
-def test_another_user_reaches_no_file_folder_or_socket(sut: SystemUnderTest) -> None:
+def test_another_user_reaches_no_file_folder_or_socket(sut):
     folders = (sut.instance.data_dir, sut.instance.runtime_dir)
     for folder in folders:
         assert folder.stat().st_mode & 0o077 == 0
@@ -52,9 +52,7 @@ def test_another_user_reaches_no_file_folder_or_socket(sut: SystemUnderTest) -> 
 
 
 @pytest.mark.parametrize("place", ["edge", "front", "fallback"])
-def test_the_inference_service_asks_for_its_token_on_every_way(
-    sut: SystemUnderTest, known: dict[str, str], place: str
-) -> None:
+def test_the_inference_service_asks_for_its_token_on_every_way(sut, known, place):
     ports = sut.instance.ports
     port = {"edge": ports.http, "front": ports.front, "fallback": ports.fallback_http}[place]
     right = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
@@ -70,9 +68,7 @@ def test_the_inference_service_asks_for_its_token_on_every_way(
             assert client.get(probe).status_code == 200
 
 
-def test_every_page_and_every_token_has_its_headers(
-    sut: SystemUnderTest, known: dict[str, str]
-) -> None:
+def test_every_page_and_every_token_has_its_headers(sut, known):
     bearer = {"Authorization": f"Bearer {known['INFERENCE_TOKEN']}"}
     with httpx.Client(headers=bearer, timeout=30) as client:
         docs = [f"{url_of(sut, each)}/docs" for each in INGRESS[:-1]]
@@ -96,7 +92,7 @@ def url_of(sut: SystemUnderTest, prefix: str) -> str:
     return sut.edge.url_of(prefix or "/").rstrip("/")
 
 
-def test_login_attempts_are_counted_across_replicas(sut: SystemUnderTest) -> None:
+def test_login_attempts_are_counted_across_replicas(sut):
     body = {"username": "mallory", "password": "guess"}
     url = f"{url_of(sut, '/api')}/auth/login"
     # a connection each, so that both replicas are asked
@@ -104,9 +100,7 @@ def test_login_attempts_are_counted_across_replicas(sut: SystemUnderTest) -> Non
     assert statuses == [401] * 10 + [429] * 4
 
 
-def test_a_new_password_revokes_tokens_on_every_replica(
-    sut: SystemUnderTest, known: dict[str, str]
-) -> None:
+def test_a_new_password_revokes_tokens_on_every_replica(sut, known):
     base = url_of(sut, "/api")
 
     def set_password(command: str) -> dict[str, str]:
@@ -138,9 +132,7 @@ WAY = [
 ]
 
 
-def test_one_trace_leads_from_the_gateway_to_the_step(
-    gateway: httpx.Client, collector: Collector
-) -> None:
+def test_one_trace_leads_from_the_gateway_to_the_step(gateway, collector):
     trace_id, span_id = os.urandom(16).hex(), os.urandom(8).hex()
     headers = {"traceparent": f"00-{trace_id}-{span_id}-01"}
     body = {"junctionId": JUNCTION, "observations": OBSERVATION}
@@ -166,17 +158,15 @@ def test_one_trace_leads_from_the_gateway_to_the_step(
 
 
 def test_a_request_that_arrives_without_a_trace_is_not_traced_at_a_share_of_zero(
-    gateway: httpx.Client, collector: Collector
-) -> None:
+    gateway, collector
+):
     body = {"junctionId": JUNCTION, "observations": OBSERVATION}
     for _ in range(20):
         gateway.post("/traffic/action", json=body).raise_for_status()
     assert not [span for span in list(collector.spans) if not span.parent_id], "began here"
 
 
-def test_a_request_has_one_json_line_in_the_log_with_what_it_is_about(
-    sut: SystemUnderTest, inference: httpx.Client, run_id: str
-) -> None:
+def test_a_request_has_one_json_line_in_the_log_with_what_it_is_about(sut, inference, run_id):
     headers = {"X-Simulation-Run": run_id, "x-request-id": run_id}
     inference.post("/predict_action", json=STEP, headers=headers).raise_for_status()
 
@@ -202,9 +192,7 @@ PREFIXES = [
 FORECASTS = ("/density", "/flow")  # without a store
 
 
-def test_without_redis_all_live_and_continue_and_readiness_names_the_store(
-    sut: SystemUnderTest, inference: httpx.Client, run_id: str
-) -> None:
+def test_without_redis_all_live_and_continue_and_readiness_names_the_store(sut, inference, run_id):
     def is_ready(prefix: str, status: int, store: str | None) -> bool:
         answer = inference.get(f"{url_of(sut, prefix)}/readyz")
         checks = answer.json().get("checks", {})

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from selenium.webdriver import Chrome
 
-from load_tests.harness.system_under_test import SystemUnderTest
 from tests.cluster.browser.console import Console
 from tests.reference import JUNCTIONS
 
@@ -32,9 +30,7 @@ def driving(inference: httpx.Client, run_id: str) -> Iterator[str]:
     thread.join(60)
 
 
-def test_a_user_logs_in_and_sees_decisions(
-    browser: Chrome, sut: SystemUnderTest, known: dict[str, str], driving: str
-) -> None:
+def test_a_user_logs_in_and_sees_decisions(browser, sut, known, driving):
     console = Console(browser, sut.edge.urls()["gateway"])
     console.open()
     console.log_in("operator", "wrong")

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from greenwave.client import Addresses
-from load_tests.harness.system_under_test import SystemUnderTest
 from tests.documentation import PAGES, calls, read
 
 # curl as the pages write it, which also reports each status, and knows the inference token.
@@ -36,9 +34,7 @@ def form(value: object) -> object:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if calls(page)])
-def test_calls_of_the_documentation_are_answered_in_the_form_that_the_page_shows(
-    page: str, sut: SystemUnderTest, known: dict[str, str]
-) -> None:
+def test_calls_of_the_documentation_are_answered_in_the_form_that_the_page_shows(page, sut, known):
     shown, edge = calls(page), sut.edge.ports
     script = f"INFERENCE_PORT={sut.port_base}; INFERENCE_TOKEN={known['INFERENCE_TOKEN']}\n{CURL}"
     script += "printf '\\0'\n".join(call.script for call in shown)
@@ -57,9 +53,7 @@ def test_calls_of_the_documentation_are_answered_in_the_form_that_the_page_shows
         assert form(json.loads(answer)) == form(json.loads(call.answer)), call.script
 
 
-def test_the_python_of_the_clients_page_runs_in_its_order(
-    addresses: Addresses, known: dict[str, str]
-) -> None:
+def test_the_python_of_the_clients_page_runs_in_its_order(addresses, known):
     blocks = PYTHON.findall(read("docs/client.md"))
     assert len(blocks) == 5
     here, token = f'"{addresses.inference}"', known["INFERENCE_TOKEN"]

@@ -24,7 +24,5 @@ async def check_fault(sut: SystemUnderTest, fault: ServiceFault) -> None:
 @pytest.mark.parametrize(
     "fault", [*KILLED, *(pytest.param(x, marks=pytest.mark.long) for x in LONG)]
 )
-async def test_a_killed_process_returns_and_nothing_answered_is_lost(
-    sut: SystemUnderTest, fault: str
-) -> None:
+async def test_a_killed_process_returns_and_nothing_answered_is_lost(sut, fault):
     await check_fault(sut, FAULTS[fault])

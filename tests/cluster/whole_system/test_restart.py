@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import socket
-from pathlib import Path
 
 import httpx
 
@@ -27,8 +26,8 @@ def step(sut: SystemUnderTest, service: str) -> int:
 
 
 async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
-    sut: SystemUnderTest,
-) -> None:
+    sut,
+):
     await asyncio.to_thread(sut.prepare, whole_config())
     record, url = Record(), sut.edge.urls()["loans"]
     loans = (new_records("loans", n * 10**9, record) for n in range(1, 9))
@@ -47,9 +46,7 @@ async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
     assert [step(sut, service) for service in ("", "/durable")] == [4, 4]
 
 
-def test_no_log_and_no_argument_contains_a_secret_and_down_leaves_no_process(
-    sut: SystemUnderTest, known: dict[str, str], tmp_path: Path
-) -> None:
+def test_no_log_and_no_argument_contains_a_secret_and_down_leaves_no_process(sut, known, tmp_path):
     for number in range(2):
         known[f"a password of a user, {number}"] = password = secrets.token_urlsafe(24)
         sut.run("users", "passwd" if number else "add", "ann", given=password + "\n")

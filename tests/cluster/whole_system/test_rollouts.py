@@ -4,7 +4,6 @@ import psutil
 import pytest
 
 from load_tests.chaos.service_faults import FAULTS
-from load_tests.harness.system_under_test import SystemUnderTest
 from serve_app.processes.supervision.supervisor import GUARD, RUN, Supervisor
 from tests.cluster.whole_system.test_faults import check_fault
 
@@ -12,13 +11,13 @@ LONG = pytest.param("no-start", marks=pytest.mark.long)
 
 
 @pytest.mark.parametrize("change", ["weights", "misfit", "no-import", LONG, "rollback"])
-async def test_a_change_costs_no_request(sut: SystemUnderTest, change: str) -> None:
+async def test_a_change_costs_no_request(sut, change):
     await check_fault(sut, FAULTS[change])
 
 
 def test_the_same_version_again_and_a_second_up_replace_nothing_but_a_dead_guard(
-    sut: SystemUnderTest,
-) -> None:
+    sut,
+):
     def serving() -> list[psutil.Process | None]:
         return [*sut.processes("ray::ServeReplica"), sut.instance.head(), sut.edge.master()]
 

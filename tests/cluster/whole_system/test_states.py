@@ -8,11 +8,10 @@ import uuid
 import httpx
 import pytest
 
-from greenwave.client import Addresses, Client
+from greenwave.client import Client
 from load_tests.chaos import clients
 from load_tests.chaos.history import History, Key
 from load_tests.harness.system_under_test import SystemUnderTest
-from tests.cluster.conftest import Weights
 from tests.cluster.load import Load, assert_is_serial
 from tests.reference import JUNCTIONS, ReferenceJunction
 
@@ -175,9 +174,7 @@ async def test_a_request_is_one_step_however_often_it_is_sent(sut, service, weig
     assert_is_serial(history, weights)
 
 
-def test_predictions_through_the_gateway_are_of_the_same_run(
-    addresses: Addresses, known: dict[str, str], weights: Weights, run_id: str
-) -> None:
+def test_predictions_through_the_gateway_are_of_the_same_run(addresses, known, weights, run_id):
     password, token = known["JWT_AUTH_PASSWORD"], known["INFERENCE_TOKEN"]
     with Client(addresses, "operator", password, inference_token=token) as client:
         run, direct = client.run(run_id), client.inference.run(run_id)

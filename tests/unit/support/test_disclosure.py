@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +24,7 @@ TOLD: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("form", TOLD)
-def test_a_secret_is_found_in_any_form(tmp_path: Path, form: str) -> None:
+def test_a_secret_is_found_in_any_form(tmp_path, form):
     log = tmp_path / "deep" / "some.log"
     log.parent.mkdir()
     log.write_text(f"a line\nanother\nERROR {TOLD[form](SECRET)} end\n")
@@ -33,14 +32,14 @@ def test_a_secret_is_found_in_any_form(tmp_path: Path, form: str) -> None:
     assert found == [f"the password in {log}:3"]
 
 
-def test_a_log_without_is_clean_and_a_binary_one_is_read_as_well(tmp_path: Path) -> None:
+def test_a_log_without_is_clean_and_a_binary_one_is_read_as_well(tmp_path):
     (tmp_path / "clean.log").write_text("Authorization: Bearer [redacted]\nword/with+all?of\n")
     assert Disclosure({"the password": SECRET}).in_files([tmp_path]) == []
     (tmp_path / "binary").write_bytes(b"\xff\xfe\0" + SECRET.encode() + b"\0")
     assert len(Disclosure({"the password": SECRET}).in_files([tmp_path])) == 1
 
 
-def test_a_secret_in_a_processs_arguments_is_found() -> None:
+def test_a_secret_in_a_processs_arguments_is_found():
     secret = "told-to-everybody-0123456789"
     looked_for = Disclosure({"the token": secret})
     assert looked_for.in_arguments() == []
@@ -54,6 +53,6 @@ def test_a_secret_in_a_processs_arguments_is_found() -> None:
             process.kill()
 
 
-def test_what_is_too_short_to_be_found_is_refused() -> None:
+def test_what_is_too_short_to_be_found_is_refused():
     with pytest.raises(ValueError, match="the key is too short"):
         Disclosure({"the key": "1234567"})

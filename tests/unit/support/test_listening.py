@@ -19,9 +19,7 @@ from tests.support.listening import listening, open_to_others
         (socket.AF_INET6, "::", True),
     ],
 )
-def test_what_others_reach_is_named(
-    family: socket.AddressFamily, address: str, is_open: bool
-) -> None:
+def test_what_others_reach_is_named(family, address, is_open):
     me = psutil.Process()
     with socket.socket(family) as listener:
         listener.bind((address, 0))

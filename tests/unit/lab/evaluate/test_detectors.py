@@ -37,15 +37,15 @@ def limits(hours: float, quiet: float = 10.0) -> list[DetectorLimits]:
     return [lane.detector for lane in junction.lanes if lane.detector]
 
 
-def test_the_fewer_hours_were_measured_the_more_is_added_to_the_longest_gap_in_them() -> None:
+def test_the_fewer_hours_were_measured_the_more_is_added_to_the_longest_gap_in_them():
     fitted = [limits(hours)[BUSY].no_activity for hours in (1, 4, 30, AIMED_HOURS)]
     assert fitted == [33, 25, 18, 10]
 
 
-def test_a_lane_without_traffic_has_no_limit_and_other_limits_stay() -> None:
+def test_a_lane_without_traffic_has_no_limit_and_other_limits_stay():
     busy, idle = limits(4)
     assert (idle.no_activity, busy.stuck) == (0, 6)
 
 
-def test_a_lane_that_never_was_quiet_has_the_least_limit() -> None:
+def test_a_lane_that_never_was_quiet_has_the_least_limit():
     assert limits(4, quiet=0.0)[BUSY].no_activity == 1

@@ -49,20 +49,20 @@ def reported(runs: list[Run], folder: Path) -> str:
 @pytest.mark.parametrize(
     ("freedom", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
 )
-def test_the_interval_is_as_wide_as_students_table_says(freedom: int, expected: float) -> None:
+def test_the_interval_is_as_wide_as_students_table_says(freedom, expected):
     values = np.arange(freedom + 1)
     standard_error = values.std(ddof=1) / len(values) ** 0.5
     assert estimate(values).half_width / standard_error == pytest.approx(expected, abs=5e-4)
 
 
-def test_interval_holds_the_truth_19_times_of_20() -> None:
+def test_interval_holds_the_truth_19_times_of_20():
     rng = np.random.default_rng(1)
     estimates = [estimate(rng.normal(3, 2, 20)) for _ in range(2000)]
     held = [abs(each.mean - 3) < each.half_width for each in estimates]
     assert np.mean(held) == pytest.approx(0.95, abs=0.015)
 
 
-def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path) -> None:
+def test_report_shows_means_with_intervals_and_paired_differences(tmp_path):
     runs = [make_run("policy", seed, 40.0 + seed) for seed in range(1, 6)]
     runs += [make_run("fixed time", seed, 50.0 + seed) for seed in range(1, 6)]
     text = reported(runs, tmp_path)
@@ -73,7 +73,7 @@ def test_report_shows_means_with_intervals_and_paired_differences(tmp_path: Path
     assert (tmp_path / "policy.png").stat().st_size > 5_000
 
 
-def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_path: Path) -> None:
+def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_path):
     losses = {"policy": 40.0, "actuated": 50.0, SAFE_POLICY: 80.0}
     losses |= {f"policy{GUARDED}": 90.0, f"actuated{GUARDED}": 100.0}
     text = reported(
@@ -84,8 +84,8 @@ def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_pa
 
 
 def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     losses = {"policy": 45.0, "fixed time": 60.0}
     losses |= {name: 100.0 * number for number, name in enumerate(names(OUTAGES.cases), 1)}
     runs = [make_run(name, s, loss + s, RUSH_HOUR) for name, loss in losses.items() for s in (1, 2)]
@@ -94,7 +94,7 @@ def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
     assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
 
 
-def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) -> None:
+def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path):
     broken = STUDIES[POLICY]["broken"]
     level = broken.traffic[0].name
     runs = [make_run("policy", seed, 40.0 + seed) for seed in (1, 2)]
@@ -104,7 +104,7 @@ def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path: Path) ->
     assert text.count(level) == 1
 
 
-def test_what_diagnosis_costs_and_saves_is_compared_with_working_detectors(tmp_path: Path) -> None:
+def test_what_diagnosis_costs_and_saves_is_compared_with_working_detectors(tmp_path):
     traffic = STUDIES[POLICY]["diagnosis"].traffic
     broken = [each.name for each in traffic if each.without_fault]
     loss_s = {(RUSH_HOUR, POLICY): 40.0, (RUSH_HOUR, DIAGNOSED_POLICY): 40.2}
@@ -122,7 +122,7 @@ def test_what_diagnosis_costs_and_saves_is_compared_with_working_detectors(tmp_p
     assert f"| {broken[0]} | 40.0 ± 0.0 | 90.0 ± 0.0 | 44.0 ± 0.0 | 10.0 % |" in table
 
 
-def test_pedestrians_have_columns_where_some_walk() -> None:
+def test_pedestrians_have_columns_where_some_walk():
     cells = dict.fromkeys(c for g in STUDIES["persons"].values() for c in g.cells())
     runs = [
         replace(make_run(case.name, seed, 50.0, traffic.name), walks=7 * ("and" in traffic.name))
@@ -137,7 +137,7 @@ def test_pedestrians_have_columns_where_some_walk() -> None:
     assert "| 50.0 ± 0.0 |  | 7 | 0.0 ± 0.0 |" in lines[-1]
 
 
-def test_every_case_of_every_study_can_be_made() -> None:
+def test_every_case_of_every_study_can_be_made():
     observations = {each.id: [0.0] * each.obs_size for each in SHIPPED.junctions.values()}
     seen = set()
     for study in STUDIES.keys() - {RESCO}:
@@ -154,7 +154,7 @@ def test_every_case_of_every_study_can_be_made() -> None:
 
 
 @pytest.mark.parametrize("guard", ["", GUARDED])
-def test_at_every_level_sumos_two_controls_have_the_same_phases(guard: str) -> None:
+def test_at_every_level_sumos_two_controls_have_the_same_phases(guard):
     made = {
         (job.traffic.name, job.case.name): job.control(job.scenario)
         for job in plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY)
@@ -169,7 +169,7 @@ def test_at_every_level_sumos_two_controls_have_the_same_phases(guard: str) -> N
         assert by_delay != by_gaps
 
 
-def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path: Path) -> None:
+def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path):
     jobs = plan_jobs("cyclic", range(1, 3), SHIPPED_POLICY)
     runs = [
         make_run(job.case.name, job.seed, 40.0 + job.seed + 3 * job.case.cyclic, job.traffic.name)
@@ -181,7 +181,7 @@ def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path: Path) -> No
     assert rows[-2].startswith(f"| greedy{GUARDED} | 41.5 ± 6.4 | 41.5")
 
 
-def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repeated() -> None:
+def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repeated():
     jobs = plan_jobs("detectors", range(1, 3), SHIPPED_POLICY)
     known = [job for job in jobs if not job.scenario.detectors]
     assert {job.traffic.name for job in known} == {RUSH_HOUR, "medium, 12:00"}
@@ -195,7 +195,7 @@ def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repea
     assert f"| {RUSH_HOUR}, stop-line | 50.0 ± 0.0 | 50.0 ± 0.0 | 50.0 ± 0.0 |" in table
 
 
-def test_behind_the_safety_layer_another_policy_also_decides(tmp_path: Path) -> None:
+def test_behind_the_safety_layer_another_policy_also_decides(tmp_path):
     safe = tmp_path / "safe.th"
     safe.write_bytes(SHIPPED_POLICY.read_bytes())
     write_record(safe, TrainingRecord(True, "all"))
@@ -208,7 +208,7 @@ def test_behind_the_safety_layer_another_policy_also_decides(tmp_path: Path) -> 
     assert {(job.scenario.guarded, job.scenario.counts) for job in jobs} == {(True, "all")}
 
 
-def test_policies_count_for_the_plan_that_replaces_them_and_the_limits_of_their_detectors() -> None:
+def test_policies_count_for_the_plan_that_replaces_them_and_the_limits_of_their_detectors():
     of_versions = defaultdict(set)
     for job in plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY):
         if job.policy:
@@ -229,9 +229,7 @@ def run_again(job: Job) -> NoReturn:
     raise AssertionError(f"{job} has been run before")
 
 
-def test_runs_that_the_file_or_the_folder_has_are_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_the_file_or_the_folder_has_are_not_made_again(tmp_path, monkeypatch):
     jobs = [Job(COMPARED.traffic[0], COMPARED.cases[1], seed) for seed in (1, 2, 1)]
     monkeypatch.setattr(jobs_of, "run_job", run_quietly)
     file, folder = tmp_path / "runs.csv", tmp_path / "unfinished"
@@ -259,11 +257,11 @@ def test_runs_that_the_file_or_the_folder_has_are_not_made_again(
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_made(
-    arguments: list[str],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments,
+    said,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
     with pytest.raises(SystemExit):
         evaluate.main()
@@ -271,9 +269,7 @@ def test_impossible_options_are_refused_before_anything_is_made(
 
 
 @pytest.mark.parametrize("only", [[], ["--only", "actuated"], ["--only", "another hour, 6:40"]])
-def test_a_part_of_the_runs_makes_no_report(
-    only: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_of_the_runs_makes_no_report(only, monkeypatch):
     made: list[Job] = []
     reports: list[object] = []
 
@@ -289,12 +285,12 @@ def test_a_part_of_the_runs_makes_no_report(
     assert all({*only[1:]} <= {job.case.name, job.traffic.name} for job in made)
 
 
-def test_unusable_policy_is_refused(tmp_path: Path) -> None:
+def test_unusable_policy_is_refused(tmp_path):
     with pytest.raises(InvalidPolicyFileError, match="no such file"):
         plan_jobs(POLICY, range(1, 2), tmp_path / "none.th")
 
 
-def test_the_kept_file_of_a_run_has_its_values_alone(tmp_path: Path) -> None:
+def test_the_kept_file_of_a_run_has_its_values_alone(tmp_path):
     run = make_run("random", 1, 2.5)
     assert Run.read(json.loads(json.dumps({**vars(run), "city": "digest"}))) == replace(
         run, departures=[]

@@ -7,7 +7,7 @@ import pytest
 from lab.net.intergreen import Way, intergreen_matrix, yellow_of
 from lab.net.net import read_sumo_net
 from models.networks.shipped import NET_FILE, SHIPPED
-from models.signals.signal import Signal, read_signals
+from models.signals.signal import read_signals
 from models.signals.states import YELLOW_S
 
 SIGNALS = read_signals(SHIPPED)
@@ -20,7 +20,7 @@ LEFT = Way(2, "n_0", "e", True, ((10, 20), (10, 3), (13, 0), (30, 0)))
 FAR = Way(3, "x_0", "y", False, ((0, 50), (30, 50)))
 
 
-def test_who_clears_is_away_before_who_enters_arrives() -> None:
+def test_who_clears_is_away_before_who_enters_arrives():
     matrix = intergreen_matrix((EAST, NORTH, LEFT, FAR))
     # They cross 20 m from one stop line and 10 m from the other. Within 2.5 m around the crossing
     # the longest time is 0.34 s longer.
@@ -30,7 +30,7 @@ def test_who_clears_is_away_before_who_enters_arrives() -> None:
     assert matrix[2][0] is not None
 
 
-def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_way_round() -> None:
+def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_way_round():
     crossing = Way(1, "w0", "c", False, ((24, -6), (24, 6)), crossing_m=4.0)
     beside = Way(2, "w1", "d", False, ((-4, -6), (-4, 6)), crossing_m=4.0)
     matrix = intergreen_matrix((EAST, crossing, beside))
@@ -40,19 +40,19 @@ def test_pedestrians_reach_the_other_side_before_vehicles_arrive_and_the_other_w
     assert matrix[2][0] is None, "a crossing behind the stop line"
 
 
-def test_who_may_drive_fast_crosses_late_and_who_walks_slowly_clears_late() -> None:
+def test_who_may_drive_fast_crosses_late_and_who_walks_slowly_clears_late():
     crossing = Way(1, "w0", "c", False, ((24, -6), (24, 6)), crossing_m=4.0)
     matrix = intergreen_matrix((replace(EAST, yellow_s=5), crossing, NORTH), walks_at=1.0)
     assert (matrix[1][0], matrix[0][1], matrix[0][2]) == (11, 9, 8)  # 9, 7 and 6 as above
     assert [yellow_of(km_h / 3.6) for km_h in (30, 50, 60, 70, 100)] == [3, 3, 4, 5, 5]
 
 
-def test_a_movement_needs_no_time_after_itself_and_its_own_lane() -> None:
+def test_a_movement_needs_no_time_after_itself_and_its_own_lane():
     other = Way(1, "w_0", "s", True, ((0, 0), (5, -10)))
     assert intergreen_matrix((EAST, other)) == ((None, None), (None, None))
 
 
-def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not() -> None:
+def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not():
     merging = Way(1, "s_0", "e", True, ((20, -30), (20, -12), (30, -4)))
     matrix = intergreen_matrix((EAST, merging))
     assert matrix[0][1] is not None
@@ -60,14 +60,14 @@ def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not() -> 
 
 
 @pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
-def test_times_are_never_below_the_yellow_and_within_reason(signal: Signal) -> None:
+def test_times_are_never_below_the_yellow_and_within_reason(signal):
     times = [s for row in signal.intergreen for s in row if s is not None]
     assert min(times) >= YELLOW_S
     assert 5 <= max(times) <= 10
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-def test_ways_begin_at_their_own_stop_lines(name: str) -> None:
+def test_ways_begin_at_their_own_stop_lines(name):
     links = NET.links[name]
     assert sorted(link.index for link in links) == list(range(len(SIGNALS[name].phases[0])))
     starts = {

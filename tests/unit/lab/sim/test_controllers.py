@@ -163,7 +163,7 @@ def policy_of(change: Callable[[RecurrentPolicy], None] = lambda _: None) -> Pol
     return PolicyController(PolicyStep(policy.state_dict(), SHIPPED), SHIPPED)
 
 
-def test_a_policy_never_takes_an_unavailable_action() -> None:
+def test_a_policy_never_takes_an_unavailable_action():
     def prefer_the_last(policy: RecurrentPolicy) -> None:
         policy.fc2.weight.zero_()
         policy.fc2.bias.copy_(torch.tensor([0.0, 1.0, 2.0, 3.0]))
@@ -172,7 +172,7 @@ def test_a_policy_never_takes_an_unavailable_action() -> None:
     assert actions == {each.id: each.n_phases - 1 for each in SHIPPED.junctions.values()}
 
 
-def test_a_policy_keeps_its_hidden_states_for_one_run() -> None:
+def test_a_policy_keeps_its_hidden_states_for_one_run():
     def confidences(steps: int) -> np.ndarray:
         controller = policy_of()
         for _ in range(steps):
@@ -183,12 +183,12 @@ def test_a_policy_keeps_its_hidden_states_for_one_run() -> None:
     assert (confidences(1) != confidences(2)).any()
 
 
-def test_keep_phase_requests_nothing_and_a_fixed_phase_always_the_same() -> None:
+def test_keep_phase_requests_nothing_and_a_fixed_phase_always_the_same():
     assert KeepPhase().act(observe()) == {}
     assert FixedPhase().act(observe()) == dict.fromkeys(SHIPPED.ids, 0)
 
 
-def test_random_phases_are_all_drawn_and_repeat_for_their_seed() -> None:
+def test_random_phases_are_all_drawn_and_repeat_for_their_seed():
     first, again = (
         [controller.act(observe()) for _ in range(100)]
         for controller in (RandomPhases(SHIPPED, 1), RandomPhases(SHIPPED, 1))
@@ -210,15 +210,13 @@ class Counting:
 
 
 @pytest.mark.parametrize(("share", "at_least", "at_most"), [(0.1, 0.07, 0.13), (1.0, 1.0, 1.0)])
-def test_answers_are_lost_as_often_as_the_share_says(
-    share: float, at_least: float, at_most: float
-) -> None:
+def test_answers_are_lost_as_often_as_the_share_says(share, at_least, at_most):
     controller = WithLosses(Counting(), FixedPhase(), share, seed=1)
     actions = [action for _ in range(400) for action in controller.act(observe()).values()]
     assert at_least <= actions.count(0) / len(actions) <= at_most
 
 
-def test_a_dead_policy_makes_no_step_and_begins_anew() -> None:
+def test_a_dead_policy_makes_no_step_and_begins_anew():
     made: list[Counting] = []
 
     def make() -> Controller:
@@ -231,7 +229,7 @@ def test_a_dead_policy_makes_no_step_and_begins_anew() -> None:
     assert [each.steps for each in made] == [2, 3]
 
 
-def test_the_plan_goes_on_by_the_clock_whether_it_decides_or_not() -> None:
+def test_the_plan_goes_on_by_the_clock_whether_it_decides_or_not():
     plan, begin_s = read_plan(FOLDER / "greenwave.plan.json", SHIPPED), 27_000
     fallback = PlanByClock(plan, begin_s, 5)
     controller = WithOutage(Counting, fallback, begin_s=50, end_s=100, decision_s=5)

@@ -20,17 +20,17 @@ def rush_hour() -> list[Trip]:
     return RUSH.trips(1)
 
 
-def test_the_seed_draws_the_trips(rush_hour: list[Trip]) -> None:
+def test_the_seed_draws_the_trips(rush_hour):
     assert RUSH.trips(1) == rush_hour != RUSH.trips(2)
 
 
-def test_trips_of_a_window_do_not_depend_on_where_it_begins(rush_hour: list[Trip]) -> None:
+def test_trips_of_a_window_do_not_depend_on_where_it_begins(rush_hour):
     begin, end = 7 * HOUR_S + 437, 7 * HOUR_S + 2111
     inside = [trip for trip in rush_hour if begin <= trip.depart_s < end]
     assert replace(RUSH, begin_s=begin, end_s=end).trips(1) == inside
 
 
-def test_trips_are_ordered_and_drive_existing_ways(rush_hour: list[Trip]) -> None:
+def test_trips_are_ordered_and_drive_existing_ways(rush_hour):
     assert rush_hour == sorted(rush_hour, key=lambda trip: trip.depart_s)
     for route in {trip.route for trip in rush_hour}:
         assert route[0] in NET.entries
@@ -39,7 +39,7 @@ def test_trips_are_ordered_and_drive_existing_ways(rush_hour: list[Trip]) -> Non
             assert following in NET.successors[edge]
 
 
-def test_every_exit_is_reached_from_every_entry_but_on_the_way_back() -> None:
+def test_every_exit_is_reached_from_every_entry_but_on_the_way_back():
     assert len(NET.entries) == len(NET.exits) == 8
     for start in NET.entries:
         for end in NET.exits:
@@ -48,31 +48,31 @@ def test_every_exit_is_reached_from_every_entry_but_on_the_way_back() -> None:
     assert NET.route("park_to_east", "west_to_station") == ()
 
 
-def test_number_of_trips_is_what_the_rates_promise(rush_hour: list[Trip]) -> None:
+def test_number_of_trips_is_what_the_rates_promise(rush_hour):
     expected = sum(RUSH.rate(flow, 7.5 * HOUR_S) for flow in RUSH.flows)
     assert len(rush_hour) == pytest.approx(expected, rel=0.1)
 
 
-def test_scale_multiplies_demand(rush_hour: list[Trip]) -> None:
+def test_scale_multiplies_demand(rush_hour):
     doubled = replace(RUSH, scale=2.0)
     assert len(doubled.trips(1)) == pytest.approx(2 * len(rush_hour), rel=0.1)
     usual, twice = (each.movement_flows(7.5 * HOUR_S) for each in (RUSH, doubled))
     assert twice == {movement: pytest.approx(2 * flow) for movement, flow in usual.items()}
 
 
-def test_morning_and_evening_rush_exceed_noon_and_night() -> None:
+def test_morning_and_evening_rush_exceed_noon_and_night():
     morning, noon, evening, night = (RUSH.course.at(hour * HOUR_S)[0] for hour in (8, 12, 17, 3))
     assert min(morning, evening) > noon > night
 
 
-def test_flows_of_an_entry_sum_to_what_enters_there() -> None:
+def test_flows_of_an_entry_sum_to_what_enters_there():
     for entry in FILE.entries:
         own = [flow for flow in RUSH.flows if flow.start == entry.edge]
         assert sum(flow.morning for flow in own) == pytest.approx(entry.morning)
         assert sum(flow.evening for flow in own) == pytest.approx(entry.evening)
 
 
-def test_unusual_traffic_has_other_turns_and_entries_and_as_many_vehicles() -> None:
+def test_unusual_traffic_has_other_turns_and_entries_and_as_many_vehicles():
     usual = RUSH.flows
     unusual = unusual_flows(usual, 1)
     assert unusual == unusual_flows(usual, 1) != unusual_flows(usual, 2)
@@ -92,6 +92,6 @@ def test_unusual_traffic_has_other_turns_and_entries_and_as_many_vehicles() -> N
     assert {trip.route for trip in trips} <= {trip.route for trip in RUSH.trips(1)}
 
 
-def test_a_breakdown_may_close_a_lane_wherever_another_stays_open() -> None:
+def test_a_breakdown_may_close_a_lane_wherever_another_stays_open():
     wide = {edge for edge, lanes in NET.edge_lanes.items() if len(lanes) > 1}
     assert set(FILE.closed_lanes_on) == wide

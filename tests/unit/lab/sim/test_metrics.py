@@ -1,7 +1,5 @@
 """Everyone who wanted to drive counts: arrived, still under way, and never let in."""
 
-from pathlib import Path
-
 import pytest
 
 from lab.sim.metrics import sum_up
@@ -18,7 +16,7 @@ TRIPS = """<tripinfos>
 """
 
 
-def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
+def test_depart_delay_and_unfinished_trips_count(tmp_path):
     path = tmp_path / "trips.xml"
     path.write_text(TRIPS)
     metrics = sum_up(read_trips(path), {"300839359": 1.5})
@@ -30,7 +28,7 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path: Path) -> None:
     assert metrics.departed == (2, (20 + 10) / 2, (100 + 60) / 2, (32 + 15) / 2)
 
 
-def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> None:
+def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path):
     path = tmp_path / "trips.xml"
     typed = TRIPS.replace('id="2"', 'id="2" vType="line 5"').replace('id="', 'vType="car" id="')
     path.write_text(typed.replace('vType="car" id="2" vType', 'id="2" vType'))
@@ -38,7 +36,7 @@ def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path: Path) -> 
     assert metrics.classes == {"line 5": (1, 90.0), "passenger": (2, pytest.approx(47 / 2))}
 
 
-def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
+def test_incidents_are_read_from_the_statistic_file(tmp_path):
     trips, path = tmp_path / "trips.xml", tmp_path / "statistics.xml"
     trips.write_text(TRIPS)
     safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
@@ -48,7 +46,7 @@ def test_incidents_are_read_from_the_statistic_file(tmp_path: Path) -> None:
     assert sum_up(read_trips(trips), {}).incidents == (0, 0, 0)
 
 
-def test_no_trips_give_zeros(tmp_path: Path) -> None:
+def test_no_trips_give_zeros(tmp_path):
     path = tmp_path / "trips.xml"
     path.write_text("<tripinfos></tripinfos>")
     metrics = sum_up(read_trips(path), {})
@@ -57,8 +55,8 @@ def test_no_trips_give_zeros(tmp_path: Path) -> None:
 
 
 def test_as_resco_counts_a_vehicle_that_never_departed_counts_only_after_the_last_departure(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     path = tmp_path / "trips.xml"  # the last departure, at 50 s, was planned 60 s before the end
     path.write_text(TRIPS.replace('departDelay="90.00"', 'departDelay="45.00"'))
     assert sum_up(read_trips(path), {}).departed.delay_s == pytest.approx((32 + 15 + 45) / 3)

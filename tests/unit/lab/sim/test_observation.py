@@ -6,21 +6,21 @@ from lab.sim.observation import encode_observation
 from models.networks.shipped import JUNCTIONS
 
 
-def test_order_is_phase_then_flag_then_queues() -> None:
+def test_order_is_phase_then_flag_then_queues():
     observation = encode_observation(1, 2, True, [4, 0, 10], [8, 8, 40])
     np.testing.assert_allclose(observation, [0, 1, 1, 0.5, 0, 0.25])
     assert observation.dtype == np.float32
 
 
-def test_flag_is_zero_while_the_phase_must_stay() -> None:
+def test_flag_is_zero_while_the_phase_must_stay():
     assert encode_observation(0, 2, False, [0], [8])[2] == 0
 
 
-def test_queue_beyond_capacity_is_one() -> None:
+def test_queue_beyond_capacity_is_one():
     assert encode_observation(0, 2, True, [9], [8])[-1] == 1
 
 
-def test_sizes_are_those_of_the_junction_table() -> None:
+def test_sizes_are_those_of_the_junction_table():
     for junction in JUNCTIONS.values():
         lanes = [1] * junction.n_lanes
         observation = encode_observation(0, junction.n_phases, True, lanes, lanes)

@@ -35,7 +35,7 @@ def parse(*arguments: object) -> Scenario:
     return scenario_of(parser.parse_args([str(each) for each in arguments]))
 
 
-def test_a_configuration_says_net_routes_and_times(files: Path) -> None:
+def test_a_configuration_says_net_routes_and_times(files):
     scenario = parse("--network", files / "city.json", "--sumocfg", files / "city.sumocfg")
     assert scenario.network.name == "harbour"
     assert (scenario.net, scenario.demand.files) == (NET_FILE, (files / "trips.rou.xml",))
@@ -43,7 +43,7 @@ def test_a_configuration_says_net_routes_and_times(files: Path) -> None:
     assert (scenario.decision_s, *scenario.times) == (10, 3, 0, 5)
 
 
-def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files: Path) -> None:
+def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files):
     net = files / "slow.net.xml"
     steps = ((20, "Gr", 'minDur="8"'), (4, "yr", ""), (2, "rr", ""), (20, "rG", 'minDur="8"'))
     phases = "".join(
@@ -56,7 +56,7 @@ def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files: P
     assert parse(*arguments, *routes, "--all-red", 0, "--min-green", 3).times == (4, 0, 3)
 
 
-def test_the_program_is_that_of_the_option_or_of_the_import(files: Path) -> None:
+def test_the_program_is_that_of_the_option_or_of_the_import(files):
     net, two = files / "two.net.xml", (("day", 4), ("night", 6))
     programs = "".join(
         f'<tlLogic id="pier" programID="{name}"><phase duration="20" state="Gr"/>'
@@ -77,7 +77,7 @@ def test_the_program_is_that_of_the_option_or_of_the_import(files: Path) -> None
         parse(*plain, *more, "--program", "dusk")
 
 
-def test_options_say_them_instead_and_the_rules_with_them(files: Path) -> None:
+def test_options_say_them_instead_and_the_rules_with_them(files):
     scenario = parse(
         *("--network", files / "city.json", "--net", NET_FILE),
         *("--routes", files / "trips.rou.xml", "--end", 300),
@@ -88,7 +88,7 @@ def test_options_say_them_instead_and_the_rules_with_them(files: Path) -> None:
     assert times == (5, 2, 1, 6)
 
 
-def test_times_beside_a_configuration_replace_its_own(files: Path) -> None:
+def test_times_beside_a_configuration_replace_its_own(files):
     arguments = "--network", files / "city.json", "--sumocfg", files / "city.sumocfg"
     assert parse(*arguments, "--begin", 0, "--end", 90).end_s == 90
     assert parse(*arguments, "--begin", 0).begin_s == 0
@@ -102,19 +102,17 @@ def test_times_beside_a_configuration_replace_its_own(files: Path) -> None:
         (["--sumocfg", "here", "--net", NET_FILE], "Say either --sumocfg"),
     ],
 )
-def test_what_is_missing_or_said_twice_is_told(
-    files: Path, arguments: list[object], sentence: str
-) -> None:
+def test_what_is_missing_or_said_twice_is_told(files, arguments, sentence):
     with pytest.raises(InvalidScenarioError, match=sentence):
         parse("--network", files / "city.json", *arguments)
 
 
-def test_a_network_file_that_is_not_there_is_told(files: Path) -> None:
+def test_a_network_file_that_is_not_there_is_told(files):
     with pytest.raises(InvalidNetworkError, match=r"nowhere\.json: cannot be read"):
         parse("--network", files / "nowhere.json", "--sumocfg", files / "city.sumocfg")
 
 
-def test_detectors_are_laid_out_or_those_of_the_network_file(tmp_path: Path) -> None:
+def test_detectors_are_laid_out_or_those_of_the_network_file(tmp_path):
     (tmp_path / "trips.rou.xml").write_text("<routes/>")
     traffic = "--routes", tmp_path / "trips.rou.xml", "--end", 60
     shipped = "--network", NETWORK_FILE, "--net", NET_FILE, *traffic

@@ -21,12 +21,12 @@ def advance(signal: Signal, seconds: int) -> list[str]:
     return [signal.advance() for _ in range(seconds)]
 
 
-def test_yellow_shows_only_where_green_ends() -> None:
+def test_yellow_shows_only_where_green_ends():
     assert yellow_state("GgGr", "GrrG") == "Gyyr"
 
 
 @pytest.mark.parametrize("all_red_s", [0, 2])
-def test_a_change_takes_yellow_and_all_red(all_red_s: int) -> None:
+def test_a_change_takes_yellow_and_all_red(all_red_s):
     signal = timed(all_red_s=all_red_s, min_green_s=0)
     assert advance(signal, 2) == ["Gr"] * 2
     signal.request(1)
@@ -34,7 +34,7 @@ def test_a_change_takes_yellow_and_all_red(all_red_s: int) -> None:
     assert advance(signal, 5 + all_red_s) == ["yr"] * 3 + ["rr"] * all_red_s + ["rG"] * 2
 
 
-def test_green_is_counted_from_its_beginning_and_in_a_change_until_then() -> None:
+def test_green_is_counted_from_its_beginning_and_in_a_change_until_then():
     guarded = GuardedSignal(LAYER, NO_CONFLICTS)
     for signal, change_s in ((timed(all_red_s=1, min_green_s=0), 4), (guarded, 5)):
         begun_s = signal.green_s
@@ -46,7 +46,7 @@ def test_green_is_counted_from_its_beginning_and_in_a_change_until_then() -> Non
         assert signal.green_s == 2
 
 
-def test_reds_are_counted_from_the_end_of_green_to_the_next_one() -> None:
+def test_reds_are_counted_from_the_end_of_green_to_the_next_one():
     guarded = GuardedSignal(LAYER, NO_CONFLICTS)
     for signal, change_s in ((timed(all_red_s=1, min_green_s=0), 4), (guarded, 5)):
         advance(signal, 20)
@@ -58,13 +58,13 @@ def test_reds_are_counted_from_the_end_of_green_to_the_next_one() -> None:
         assert tuple(signal.shown.red_s) == (change_s + 2, 0)
 
 
-def test_what_stays_green_and_what_may_turn_on_red_see_no_wrong_yellow() -> None:
+def test_what_stays_green_and_what_may_turn_on_red_see_no_wrong_yellow():
     signal = timed("GGGr", "Gsrg", yellow_s=1, min_green_s=0)
     signal.request(1)
     assert advance(signal, 2) == ["Gyyr", "Gsrg"]
 
 
-def test_requests_before_minimum_green_and_in_yellow_are_without_effect() -> None:
+def test_requests_before_minimum_green_and_in_yellow_are_without_effect():
     signal = timed("GGrr", "rrGG", "rGrG")
     advance(signal, 4)
     signal.request(1)
@@ -76,7 +76,7 @@ def test_requests_before_minimum_green_and_in_yellow_are_without_effect() -> Non
     assert signal.phase == 1
 
 
-def test_the_flag_returns_after_yellow_and_minimum_green() -> None:
+def test_the_flag_returns_after_yellow_and_minimum_green():
     signal = timed()
     advance(signal, 5)
     assert signal.may_change
@@ -90,13 +90,13 @@ def test_the_flag_returns_after_yellow_and_minimum_green() -> None:
 
 
 @pytest.mark.parametrize("phase", [-1, 2])
-def test_an_unknown_phase_is_refused(phase: int) -> None:
+def test_an_unknown_phase_is_refused(phase):
     with pytest.raises(ValueError, match="not one of the 2 phases"):
         timed().request(phase)
 
 
 @given(st.lists(st.integers(0, 2), max_size=100))
-def test_any_requests_keep_minimum_green_and_full_yellow(requests: list[int]) -> None:
+def test_any_requests_keep_minimum_green_and_full_yellow(requests):
     signal = timed("GGrr", "rrGG", "rGrG")
     stretches: list[tuple[str, int]] = []
     for phase in requests:
@@ -111,7 +111,7 @@ def test_any_requests_keep_minimum_green_and_full_yellow(requests: list[int]) ->
 
 
 @given(requests=st.lists(st.integers(0, 3), min_size=20, max_size=200))
-def test_no_requests_make_a_cyclic_signal_step_back(requests: list[int]) -> None:
+def test_no_requests_make_a_cyclic_signal_step_back(requests):
     phases = ("Grrr", "rGrr", "rrGr", "rrrG")
     signal = TimedSignal(phases, yellow_s=1, all_red_s=0, min_green_s=1, cyclic=True)
     present = 0
@@ -122,7 +122,7 @@ def test_no_requests_make_a_cyclic_signal_step_back(requests: list[int]) -> None
         signal.advance()
 
 
-def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both() -> None:
+def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both():
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     advance(signal, 5)
     assert signal.may_change
@@ -135,7 +135,7 @@ def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both() -> None:
     assert signal.may_change
 
 
-def test_guarded_requests_during_a_change_and_minimum_green_are_without_effect() -> None:
+def test_guarded_requests_during_a_change_and_minimum_green_are_without_effect():
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     advance(signal, 5)
     signal.request(1)
@@ -148,7 +148,7 @@ def test_guarded_requests_during_a_change_and_minimum_green_are_without_effect()
     assert signal.phase == 0
 
 
-def test_a_phase_that_waits_too_long_is_shown_unasked() -> None:
+def test_a_phase_that_waits_too_long_is_shown_unasked():
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     states = []
     for _ in range(40):
@@ -158,7 +158,7 @@ def test_a_phase_that_waits_too_long_is_shown_unasked() -> None:
     assert states[-1] == "Gr"
 
 
-def test_a_conflict_is_not_shown() -> None:
+def test_a_conflict_is_not_shown():
     monitor = ConflictMonitor(2, {(0, 1)}, set())
     GuardedSignal(LAYER, monitor).advance()
     broken = SafetyLayer(("GG", "rG"), ((None, 5), (4, None)), Limits())
@@ -166,7 +166,7 @@ def test_a_conflict_is_not_shown() -> None:
         GuardedSignal(broken, monitor).advance()
 
 
-def test_a_guarded_signal_has_no_choice_while_every_request_leads_to_the_same_phase() -> None:
+def test_a_guarded_signal_has_no_choice_while_every_request_leads_to_the_same_phase():
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     assert not signal.has_choice, "minimum green"
     advance(signal, 5)
@@ -177,7 +177,7 @@ def test_a_guarded_signal_has_no_choice_while_every_request_leads_to_the_same_ph
     assert signal.has_choice
 
 
-def test_a_guarded_signal_has_no_choice_at_the_maximum_red() -> None:
+def test_a_guarded_signal_has_no_choice_at_the_maximum_red():
     signal = GuardedSignal(LAYER, NO_CONFLICTS)
     advance(signal, 5)
     while signal.has_choice:

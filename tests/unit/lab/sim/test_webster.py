@@ -43,27 +43,27 @@ def elements_of(made: Programs) -> dict[str, ET.Element]:
     return {element.attrib["id"]: element for element in map(ET.fromstring, made.elements)}
 
 
-def test_the_cycle_is_websters_formula_within_bounds() -> None:
+def test_the_cycle_is_websters_formula_within_bounds():
     assert cycle_s([0.3, 0.3], 8) == pytest.approx((1.5 * 8 + 5) / 0.4)
     assert cycle_s([0.3, 0.3], 16) > cycle_s([0.3, 0.3], 8)
     assert cycle_s([0.0, 0.0], 8) == SHORTEST_S
     assert cycle_s([0.9, 0.9], 8) == LONGEST_S
 
 
-def test_phases_share_the_cycle_by_flow_in_whole_steps_and_keep_their_minimum() -> None:
+def test_phases_share_the_cycle_by_flow_in_whole_steps_and_keep_their_minimum():
     assert phase_times_s([0.6, 0.3], 4.0, 5, 2) == (80, 40)
     assert phase_times_s([0.5, 0.0], 4.0, 5, 2)[1] == 10
     assert phase_times_s([0.5, 0.0], 8.0, 5, 3)[1] == 15
 
 
-def test_the_critical_lane_has_its_share_of_each_movement() -> None:
+def test_the_critical_lane_has_its_share_of_each_movement():
     assert critical_lanes(NET, STATION, ARTERIAL | SIDE) == pytest.approx(
         {0: 600 / 1800, 2: 300 / 1800}
     )
     assert critical_lanes(NET, STATION, ARTERIAL | LEFT)[0] == pytest.approx(900 / 1800)
 
 
-def test_an_opposed_turn_counts_threefold_and_an_approach_as_a_whole() -> None:
+def test_an_opposed_turn_counts_threefold_and_an_approach_as_a_whole():
     assert critical_movements(NET, STATION, ARTERIAL | SIDE) == pytest.approx(
         [600 / 1800, 300 / 1800]
     )
@@ -71,18 +71,18 @@ def test_an_opposed_turn_counts_threefold_and_an_approach_as_a_whole() -> None:
     assert critical_movements(NET, STATION, ARTERIAL | LEFT)[0] == pytest.approx(1050 / 1800)
 
 
-def test_greens_are_in_proportion_to_the_critical_lanes() -> None:
+def test_greens_are_in_proportion_to_the_critical_lanes():
     arterial, street = green_times_s(NET, STATION, ARTERIAL | SIDE).values()
     assert arterial == pytest.approx(2 * street, abs=2)
     full = green_times_s(NET, STATION, dict.fromkeys(ARTERIAL | SIDE, 9000.0))
     assert sum(full.values()) + 6 == pytest.approx(LONGEST_S, abs=1)
 
 
-def test_without_any_flow_every_phase_still_gets_green() -> None:
+def test_without_any_flow_every_phase_still_gets_green():
     assert min(green_times_s(NET, STATION, {}).values()) >= MIN_GREEN_S
 
 
-def test_fixed_time_shows_every_phase_and_longer_greens_on_the_arterial() -> None:
+def test_fixed_time_shows_every_phase_and_longer_greens_on_the_arterial():
     controller = FixedTime(shipped_demand(8 * HOUR_S), SHIPPED.ids, 5)
     shown = [controller.act(dict.fromkeys(SHIPPED.ids, ()))[STATION] for _ in range(100)]  # type: ignore[arg-type]
     assert set(shown) == {0, 1}
@@ -90,7 +90,7 @@ def test_fixed_time_shows_every_phase_and_longer_greens_on_the_arterial() -> Non
 
 
 @pytest.mark.parametrize("kind", ["actuated", "delay_based"])
-def test_actuated_programs_show_the_nets_states_within_bounds_of_green(scenario, kind) -> None:
+def test_actuated_programs_show_the_nets_states_within_bounds_of_green(scenario, kind):
     for signal, logic in elements_of(actuated(scenario, kind)).items():
         assert logic.get("type") == kind
         phases = list(logic)
@@ -107,12 +107,12 @@ def test_actuated_programs_show_the_nets_states_within_bounds_of_green(scenario,
 @pytest.mark.parametrize(("at_minimum", "first_s"), [(False, 27), (True, MIN_GREEN_S)])
 def test_an_actuated_program_begins_with_its_minimum_green_where_it_is_asked_to(
     scenario, at_minimum, first_s
-) -> None:
+):
     for logic in elements_of(actuated(scenario, "actuated", at_minimum)).values():
         assert logic[0].get("duration") == f"{first_s}"
 
 
-def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(scenario) -> None:
+def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(scenario):
     limits, signals = Limits(), read_signals(SHIPPED)
     for signal, logic in elements_of(actuated(replace(scenario, guarded=True), "actuated")).items():
         greens = [phase for phase in logic if phase.get("maxDur")]
@@ -124,7 +124,7 @@ def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(
         assert sum(longest_s) - min(longest_s) + changes_s <= limits.max_red_s
 
 
-def test_a_guarded_actuated_program_of_a_junction_with_one_phase_is_always_green(scenario) -> None:
+def test_a_guarded_actuated_program_of_a_junction_with_one_phase_is_always_green(scenario):
     first, *others = scenario.network.junctions
     alone = first.model_copy(update={"phases": first.phases[:1]})
     network = scenario.network.model_copy(update={"junctions": (alone, *others)})
@@ -132,9 +132,7 @@ def test_a_guarded_actuated_program_of_a_junction_with_one_phase_is_always_green
     assert [phase.get("state") for phase in made[first.id]] == [first.phases[0].state]
 
 
-def test_websters_programs_keep_states_offsets_and_the_times_between_greens(
-    scenario, monkeypatch
-) -> None:
+def test_websters_programs_keep_states_offsets_and_the_times_between_greens(scenario, monkeypatch):
     program = replace(NET.programs[STATION][-1], offset="17")
     net = replace(NET, programs=NET.programs | {STATION: [program]})
     monkeypatch.setattr(Scenario, "sumo_net", net)

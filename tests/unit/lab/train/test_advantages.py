@@ -1,7 +1,6 @@
 """Advantages, the scale of values, and the log of a run."""
 
 import csv
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from lab.train.run import Log
 from models.networks.shipped import N_AGENTS
 
 
-def test_advantages_are_the_discounted_sums_of_the_errors() -> None:
+def test_advantages_are_the_discounted_sums_of_the_errors():
     gamma, gae_lambda = 0.9, 0.8
     rewards, values = torch.randn(6, 2), torch.randn(7, 2)
     errors = [rewards[t] + gamma * values[t + 1] - values[t] for t in range(6)]
@@ -24,14 +23,14 @@ def test_advantages_are_the_discounted_sums_of_the_errors() -> None:
     torch.testing.assert_close(advantages, torch.stack([torch.as_tensor(e) for e in expected]))
 
 
-def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic() -> None:
+def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic():
     advantages = estimate_advantages(
         torch.zeros(1, 1), torch.tensor([[0.0], [10.0]]), gamma=0.5, gae_lambda=1.0
     )
     assert advantages.item() == 5
 
 
-def test_what_repeats_of_one_traffic_share_does_not_count() -> None:
+def test_what_repeats_of_one_traffic_share_does_not_count():
     traffic, merit = torch.randn(5, 3, 1, 2), torch.randn(5, 3, 4, 2)
     seen, alone = ((traffic + merit), merit)
     both = [compare_repeats(part.reshape(5, 12, 2), 4) for part in (seen, alone)]
@@ -41,7 +40,7 @@ def test_what_repeats_of_one_traffic_share_does_not_count() -> None:
     torch.testing.assert_close(compare_repeats(traffic[:, :, 0], 1), traffic[:, :, 0])
 
 
-def test_every_traffic_and_agent_has_the_same_weight() -> None:
+def test_every_traffic_and_agent_has_the_same_weight():
     advantages = torch.randn(50, 6, 2) * torch.tensor([1.0, 1, 1, 9, 9, 9])[:, None] + 3
     free = torch.rand(50, 6, 2) < 0.5
     standard = standardise(advantages, free, repeats=3)
@@ -52,12 +51,12 @@ def test_every_traffic_and_agent_has_the_same_weight() -> None:
             assert values.std().item() == pytest.approx(1, abs=1e-4)
 
 
-def test_standardising_decisions_without_a_choice_stays_finite() -> None:
+def test_standardising_decisions_without_a_choice_stays_finite():
     nothing_free = torch.zeros(4, 2, 1, dtype=torch.bool)
     assert standardise(torch.ones(4, 2, 1), nothing_free, repeats=2).isfinite().all()
 
 
-def test_value_scale_gives_each_agent_mean_zero_and_spread_one() -> None:
+def test_value_scale_gives_each_agent_mean_zero_and_spread_one():
     scale = ValueScale(N_AGENTS)
     returns = torch.randn(1000, N_AGENTS) * torch.arange(1, N_AGENTS + 1) + 7
     scale.update(returns)
@@ -67,12 +66,12 @@ def test_value_scale_gives_each_agent_mean_zero_and_spread_one() -> None:
     torch.testing.assert_close(scale.restore(normalised), returns, atol=1e-3, rtol=1e-4)
 
 
-def test_value_scale_before_any_return_changes_nothing() -> None:
+def test_value_scale_before_any_return_changes_nothing():
     values = torch.randn(3, N_AGENTS)
     torch.testing.assert_close(ValueScale(N_AGENTS).restore(values), values)
 
 
-def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path: Path) -> None:
+def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path):
     log = Log(tmp_path / "log.csv", iteration=0)
     for iteration in range(3):
         log.write({"iteration": iteration, "reward": -0.5})

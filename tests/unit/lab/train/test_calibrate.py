@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ WINDOWS = flow_windows(wave_calendar(1).measurements, range(1), stride=10)
 
 
 @pytest.mark.parametrize("observed", [1, 2, 30, 59, 60])
-def test_histories_are_shortened_as_in_service(observed: int) -> None:
+def test_histories_are_shortened_as_in_service(observed):
     minutes = np.arange(WINDOW - observed, WINDOW) * MINUTE_S
     shortened = shortened_inputs(WINDOWS, observed)
     for full, short in zip(WINDOWS.inputs()[:20], shortened[:20], strict=True):
@@ -23,14 +21,14 @@ def test_histories_are_shortened_as_in_service(observed: int) -> None:
         assert served.observed == observed
 
 
-def test_values_that_fall_are_pooled_and_then_tilted() -> None:
+def test_values_that_fall_are_pooled_and_then_tilted():
     rising = strictly_rising([0.0, 3.0, 1.0, 5.0])
     assert rising == pytest.approx([-3 * LEAST_RISE, 2 - 2 * LEAST_RISE, 2 - LEAST_RISE, 5])
 
 
 def test_confidence_is_the_frequency_of_the_event_and_rises_with_the_history(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     forecaster = FlowForecaster.load(write_flow(tmp_path))
     calibration = calibrate(forecaster, WINDOWS)
     assert np.diff(calibration.offsets).min() > 0

@@ -18,7 +18,7 @@ def write(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_what_was_written_is_read(tmp_path):
     loaded = read_checkpoint(write(tmp_path / "c.pt", iteration=7), PARTS, SETTINGS)
     assert loaded["iteration"] == 7
     assert loaded["actor"]["weight"].tolist() == [[0, 0, 0], [0, 0, 0]]
@@ -30,9 +30,7 @@ class Hostile:
         return (os.mkdir, ("pwned",))
 
 
-def test_pickle_with_code_is_refused_and_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("c.pt").write_bytes(pickle.dumps(Hostile()))
     with pytest.raises(InvalidCheckpointError, match="not a checkpoint"):
@@ -40,7 +38,7 @@ def test_pickle_with_code_is_refused_and_not_run(
     assert os.listdir() == ["c.pt"]
 
 
-def test_truncated_file_is_refused(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path):
     path = write(tmp_path / "c.pt")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidCheckpointError, match="not a checkpoint"):
@@ -56,8 +54,6 @@ def test_truncated_file_is_refused(tmp_path: Path) -> None:
         ({"settings": SETTINGS | {"gamma": 0.5}}, r"made with gamma 0\.5, not 0\.97"),
     ],
 )
-def test_another_form_or_run_is_refused(
-    tmp_path: Path, changes: dict[str, object], problem: str
-) -> None:
+def test_another_form_or_run_is_refused(tmp_path, changes, problem):
     with pytest.raises(InvalidCheckpointError, match=problem):
         read_checkpoint(write(tmp_path / "c.pt", **changes), PARTS, SETTINGS)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ def hours_of(n_days: int) -> np.ndarray:
     return np.repeat(np.arange(n_days * 24.0), HOUR_SLOTS)[:, None]
 
 
-def test_density_windows_are_three_hours_and_the_next() -> None:
+def test_density_windows_are_three_hours_and_the_next():
     windows = density_windows(hours_of(3), range(1, 3), HOUR_SLOTS)
     assert windows.inputs[0, :, 0].tolist() == [24, 25, 26]
     assert windows.targets[0, 0] == 27
@@ -31,13 +29,13 @@ def test_density_windows_are_three_hours_and_the_next() -> None:
     assert windows.hours[0] == 27
 
 
-def test_hours_may_begin_at_any_slot_in_training() -> None:
+def test_hours_may_begin_at_any_slot_in_training():
     windows = density_windows(hours_of(1), range(1), stride=1)
     assert windows.inputs[1, 0, 0] == pytest.approx(1 / HOUR_SLOTS)
     assert len(windows.targets) == DAY_SLOTS - 4 * HOUR_SLOTS + 1
 
 
-def test_flow_windows_look_at_what_follows() -> None:
+def test_flow_windows_look_at_what_follows():
     calendar = wave_calendar(2)
     windows = flow_windows(calendar.measurements, range(1, 2), stride=7)
     counts = calendar.measurements.vehicle_count
@@ -49,24 +47,24 @@ def test_flow_windows_look_at_what_follows() -> None:
     assert windows.targets(days_before=1)[8] == pytest.approx(yesterday)
 
 
-def test_flow_windows_stay_in_their_days() -> None:
+def test_flow_windows_stay_in_their_days():
     windows = flow_windows(wave_calendar(3).measurements, range(1, 2), stride=1)
     assert windows.starts.min() == MINUTES
     assert windows.starts.max() + WINDOW + HORIZON == 2 * MINUTES
 
 
-def test_the_parts_of_a_split_do_not_meet_and_cover_all_days() -> None:
+def test_the_parts_of_a_split_do_not_meet_and_cover_all_days():
     split = split_days(63)
     assert [*split.train, *split.validation, *split.test] == list(range(63))
     assert len(split.test) == len(split.validation) == 14
 
 
-def test_too_few_days_are_refused() -> None:
+def test_too_few_days_are_refused():
     with pytest.raises(ValueError, match="too few"):
         split_days(28)
 
 
-def test_columns_are_found_by_name() -> None:
+def test_columns_are_found_by_name():
     calendar = wave_calendar(1)
     both = calendar.density_of(["ring", "north"])
     density = calendar.measurements.density
@@ -74,7 +72,7 @@ def test_columns_are_found_by_name() -> None:
     np.testing.assert_array_equal(both[:, 1], density[:, 0])
 
 
-def test_a_calendar_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_calendar_is_read_as_it_was_written(tmp_path):
     calendar = wave_calendar(1)
     calendar.save(tmp_path / "days.npz")
     read = Calendar.load(tmp_path / "days.npz")
@@ -82,7 +80,7 @@ def test_a_calendar_is_read_as_it_was_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.measurements.density, calendar.measurements.density)
 
 
-def test_days_are_joined_in_their_order() -> None:
+def test_days_are_joined_in_their_order():
     one, other = wave_calendar(1).measurements, wave_calendar(2).measurements
     joined = join_days([one, other])
     assert len(joined.vehicle_count) == 3 * MINUTES

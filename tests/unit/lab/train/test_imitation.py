@@ -1,7 +1,5 @@
 """What a policy learns from the planner, and that it continues where it stopped."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -84,7 +82,7 @@ def test_a_run_that_is_continued_learns_what_one_without_a_stop_learns(tmp_path,
         np.testing.assert_array_equal(part, continued.weights()[name])
 
 
-def test_another_run_or_a_damaged_file_is_not_continued(tmp_path: Path) -> None:
+def test_another_run_or_a_damaged_file_is_not_continued(tmp_path):
     path = tmp_path / "imitation.pt"
     write_atomically(student_of().state_dict(SETTINGS), path)
     with pytest.raises(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +62,7 @@ def batch() -> Batch:
     return trainer_of(CONFIG).prepare([make_episode(1), make_episode(2)])[0]
 
 
-def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch: Batch) -> None:
+def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch):
     trainer = trainer_of(CONFIG)
     inputs = torch.from_numpy(np.stack([make_episode(1).inputs, make_episode(2).inputs], axis=1))
     whole, _ = unroll(trainer.actor, inputs, torch.zeros(2, N_AGENTS, HIDDEN_DIM), AVAIL_ACTIONS)
@@ -74,21 +73,21 @@ def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch: Batch) 
         torch.testing.assert_close(chunked[:, chunk], whole[first : first + 4, episode])
 
 
-def test_chunks_keep_what_belongs_together(batch: Batch) -> None:
+def test_chunks_keep_what_belongs_together(batch):
     episode = make_episode(2)
     np.testing.assert_array_equal(batch.actions[:, 3], episode.actions[4:8])
     np.testing.assert_array_equal(batch.free[:, 3], episode.free[4:8])
     np.testing.assert_array_equal(batch.states[:, 3], episode.states[4:8])
 
 
-def test_phases_that_a_junction_lacks_are_never_drawn(batch: Batch) -> None:
+def test_phases_that_a_junction_lacks_are_never_drawn(batch):
     logits, _ = unroll(trainer_of(CONFIG).actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     probabilities = logits.softmax(-1)
     for junction in SHIPPED.junctions.values():
         assert (probabilities[..., junction.agent_index, junction.n_phases :] == 0).all()
 
 
-def test_learning_makes_better_actions_likelier(batch: Batch) -> None:
+def test_learning_makes_better_actions_likelier(batch):
     trainer = trainer_of(replace(CONFIG, epochs=10, target_kl=10.0, entropy_bonus=0.0))
     better = batch.actions == 0
     free = torch.ones_like(batch.free)
@@ -99,21 +98,21 @@ def test_learning_makes_better_actions_likelier(batch: Batch) -> None:
     assert gain[~better].mean() < 0
 
 
-def test_decisions_without_a_choice_teach_nothing(batch: Batch) -> None:
+def test_decisions_without_a_choice_teach_nothing(batch):
     trainer = trainer_of(replace(CONFIG, entropy_bonus=0.0))
     before = {name: tensor.clone() for name, tensor in trainer.actor.state_dict().items()}
     trainer.learn(replace(batch, advantages=torch.where(batch.free, 0.0, 5.0)))
     assert all(torch.equal(before[name], t) for name, t in trainer.actor.state_dict().items())
 
 
-def test_epochs_end_once_the_policy_has_moved_far_enough(batch: Batch) -> None:
+def test_epochs_end_once_the_policy_has_moved_far_enough(batch):
     row = trainer_of(replace(CONFIG, target_kl=-1.0)).learn(batch)
     assert row["actor_steps"] == 1
 
 
 def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was_said(
-    batch: Batch,
-) -> None:
+    batch,
+):
     trainer = trainer_of(replace(CONFIG, target_kl=1e-9, rate_factor=2.0))
     trainer.learn(batch)
     assert trainer.actor_scale == 0.5
@@ -123,13 +122,13 @@ def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was
         assert trainer.actor_scale == scale
 
 
-def test_steps_stay_as_long_as_was_said_where_nothing_adapts_them(batch: Batch) -> None:
+def test_steps_stay_as_long_as_was_said_where_nothing_adapts_them(batch):
     trainer = trainer_of(replace(CONFIG, target_kl=1e-9))
     trainer.learn(batch)
     assert trainer.actor_scale == 1.0
 
 
-def test_critic_learns_alone_at_first(batch: Batch) -> None:
+def test_critic_learns_alone_at_first(batch):
     trainer = trainer_of(replace(CONFIG, critic_iterations=1))
     actor, critic = (
         {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -140,7 +139,7 @@ def test_critic_learns_alone_at_first(batch: Batch) -> None:
     assert not all(torch.equal(critic[name], t) for name, t in trainer.critic.state_dict().items())
 
 
-def test_actor_is_saved_in_the_form_that_is_served(tmp_path: Path) -> None:
+def test_actor_is_saved_in_the_form_that_is_served(tmp_path):
     write_atomically(trainer_of(CONFIG).actor.state_dict(), tmp_path / "best.th")
     assert (
         sum(tensor.numel() for tensor in read_state_dict(tmp_path / "best.th", SHIPPED).values())
@@ -148,7 +147,7 @@ def test_actor_is_saved_in_the_form_that_is_served(tmp_path: Path) -> None:
     )
 
 
-def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
+def test_initial_policy_is_nearly_uniform_with_orthogonal_weights():
     actor = trainer_of(CONFIG).actor
     weights = actor.rnn.weight_hh.detach()
     torch.testing.assert_close(weights.T @ weights, torch.eye(HIDDEN_DIM), atol=1e-4, rtol=0)
@@ -156,7 +155,7 @@ def test_initial_policy_is_nearly_uniform_with_orthogonal_weights() -> None:
     assert logits.abs().max() < 0.1
 
 
-def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Path) -> None:
+def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path):
     trainer = trainer_of(replace(CONFIG, average_decay=0.75))
     for value in (0.0, 4.0):
         torch.nn.init.constant_(trainer.actor.fc2.bias, value)
@@ -168,7 +167,7 @@ def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path: Pa
     assert resumed.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
 
 
-def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: Batch) -> None:
+def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
     config = replace(CONFIG, rate_factor=2.0, target_kl=1e-9)
     first = trainer_of(config)
     first.learn(batch)
@@ -181,7 +180,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path: Path, batch: B
         assert torch.equal(tensor, second.actor.state_dict()[name])
 
 
-def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_of_another_configuration_is_refused(tmp_path):
     write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
         trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
@@ -190,7 +189,7 @@ def test_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
         other.resume(tmp_path / "checkpoint.pt")
 
 
-def test_an_episode_that_is_shorter_than_a_chunk_is_refused() -> None:
+def test_an_episode_that_is_shorter_than_a_chunk_is_refused():
     hours = DrawnHours(duration_s=4 * 5)
     Trainer(CONFIG, hours)
     with pytest.raises(ValueError, match="An episode has 4 decisions, fewer than the chunk of 5"):
@@ -205,16 +204,14 @@ def city(tmp_path: Path) -> OneScenario:
     return OneScenario(Scenario(SHIPPED.file, NET_FILE, RouteFiles((routes,)), 0, 3600))
 
 
-def test_a_checkpoint_of_a_city_under_other_rules_is_refused(
-    tmp_path: Path, city: OneScenario
-) -> None:
+def test_a_checkpoint_of_a_city_under_other_rules_is_refused(tmp_path, city):
     write_atomically(Trainer(CONFIG, city).state_dict(), tmp_path / "checkpoint.pt")
     other = replace(city, scenario=replace(city.scenario, decision_s=5))
     with pytest.raises(InvalidCheckpointError, match="made with decision_s 10, not 5"):
         Trainer(CONFIG, other).resume(tmp_path / "checkpoint.pt")
 
 
-def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path):
     state = trainer_of(CONFIG).state_dict()
     state["settings"]["temperature"] = 1.0
     for other in (state, {"config": {}, "iteration": 7}):
@@ -233,12 +230,12 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path: Path
         ({"standing_weight": float("inf")}, "standing_weight inf is not 0 or more"),
     ],
 )
-def test_an_impossible_configuration_is_refused(changes: dict[str, Any], problem: str) -> None:
+def test_an_impossible_configuration_is_refused(changes, problem):
     with pytest.raises(ValueError, match=problem):
         Config(**changes)
 
 
-def test_optimiser_of_another_form_is_refused(tmp_path: Path) -> None:
+def test_optimiser_of_another_form_is_refused(tmp_path):
     state = trainer_of(CONFIG).state_dict()
     state["actor_optimizer"]["param_groups"][0]["params"] = [0]
     write_atomically(state, tmp_path / "checkpoint.pt")

@@ -48,14 +48,12 @@ def city(tmp_path: Path) -> OneScenario:
         *(("cyclic", True), ("counts", "all"), ("bus_weight", 5.0)),
     ],
 )
-def test_a_run_in_a_city_must_be_continued_with_the_same_rules(
-    city: OneScenario, name: str, value: object
-) -> None:
-    other = replace(city, scenario=replace(city.scenario, **{name: value}))  # type: ignore[arg-type]
+def test_a_run_in_a_city_must_be_continued_with_the_same_rules(city, name, value):
+    other = replace(city, scenario=replace(city.scenario, **{name: value}))
     assert other.settings == city.settings | {name: value}
 
 
-def test_a_run_in_a_city_must_be_continued_with_the_same_files(city: OneScenario) -> None:
+def test_a_run_in_a_city_must_be_continued_with_the_same_files(city):
     before, (routes,) = city.settings["files"], city.scenario.demand.files
     assert replace(city).settings["files"] == before
     routes.write_text("<routes> </routes>")
@@ -63,14 +61,12 @@ def test_a_run_in_a_city_must_be_continued_with_the_same_files(city: OneScenario
 
 
 @pytest.mark.parametrize("kind", ["city", "hours"])
-def test_a_run_must_be_continued_with_the_same_seeds_of_validation(
-    city: OneScenario, kind: str
-) -> None:
+def test_a_run_must_be_continued_with_the_same_seeds_of_validation(city, kind):
     traffic = city if kind == "city" else DrawnHours()
     assert replace(traffic, n_validation=9).settings == traffic.settings | {"n_validation": 9}
 
 
-def test_seeds_of_test_validation_plan_and_training_are_apart(city: OneScenario) -> None:
+def test_seeds_of_test_validation_plan_and_training_are_apart(city):
     assert len(TEST_SEEDS) >= 20
     for traffic in (city, DrawnHours()):
         seeds = [task.seed for task in traffic.validation()]
@@ -86,12 +82,12 @@ def test_seeds_of_test_validation_plan_and_training_are_apart(city: OneScenario)
     assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
 
 
-def test_levels_rise() -> None:
+def test_levels_rise():
     low, medium, rush, over, _ = (level_of(make(1)) for make in LEVELS.values())
     assert low < 0.4 < medium < 0.7 < rush <= 1 < over
 
 
-def test_an_incident_closes_a_lane_somewhere_for_every_seed() -> None:
+def test_an_incident_closes_a_lane_somewhere_for_every_seed():
     *_, incident = LEVELS.values()
     scenarios = [incident(seed) for seed in TEST_SEEDS]
     assert all(len(each.elements) == 1 for each in scenarios)
@@ -99,7 +95,7 @@ def test_an_incident_closes_a_lane_somewhere_for_every_seed() -> None:
     assert incident(1) == incident(1)
 
 
-def test_training_ends_with_every_level_and_breakdowns() -> None:
+def test_training_ends_with_every_level_and_breakdowns():
     scenarios = draw(iteration=1)
     levels = np.array([level_of(scenario) for scenario in scenarios])
     for low, high in [(0, 0.4), (0.4, 0.75), (0.75, 1.0), (1.05, 1.3)]:
@@ -107,13 +103,13 @@ def test_training_ends_with_every_level_and_breakdowns() -> None:
     assert 0.1 < np.mean([bool(scenario.elements) for scenario in scenarios]) < 0.3
 
 
-def test_training_begins_without_the_hardest() -> None:
+def test_training_begins_without_the_hardest():
     scenarios = draw(iteration=0)
     assert max(level_of(scenario) for scenario in scenarios) <= 1.1
     assert not any(scenario.elements for scenario in scenarios)
 
 
-def test_hours_behind_the_safety_layer_are_heavier() -> None:
+def test_hours_behind_the_safety_layer_are_heavier():
     plain, guarded = (
         np.mean([level_of(scenario) for scenario in draw(1, behind)]) for behind in (False, True)
     )
@@ -121,7 +117,7 @@ def test_hours_behind_the_safety_layer_are_heavier() -> None:
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_all_hours_are_behind_the_safety_layer_or_none(guarded: bool) -> None:
+def test_all_hours_are_behind_the_safety_layer_or_none(guarded):
     hours = DrawnHours(guarded=guarded)
     assert {task.scenario.guarded for task in hours.tasks(0, 1, 2, 2)} == {guarded}
     assert {task.scenario.guarded for task in hours.validation()} == {guarded}

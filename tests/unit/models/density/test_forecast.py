@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ from tests.unit.forecasters import (
 RANDOM = np.random.default_rng(0)
 
 
-def test_numpy_forecast_equals_the_network() -> None:
+def test_numpy_forecast_equals_the_network():
     network, config = density_network(3), density_config()
     tensors = {k: v.numpy() for k, v in network.state_dict().items()}
     densities = RANDOM.uniform(0, 40, (32, 3, 5))
@@ -31,7 +29,7 @@ def test_numpy_forecast_equals_the_network() -> None:
     )
 
 
-def test_scales_are_bound_to_edges_by_name(tmp_path: Path) -> None:
+def test_scales_are_bound_to_edges_by_name(tmp_path):
     scales = {edge: scale(n) for n, edge in enumerate(EDGES)}
     reordered = dict(sorted(scales.items(), reverse=True))
     (tmp_path / "other").mkdir()
@@ -42,7 +40,7 @@ def test_scales_are_bound_to_edges_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_scales_of_exchanged_edges_change_the_forecast(tmp_path: Path) -> None:
+def test_scales_of_exchanged_edges_change_the_forecast(tmp_path):
     exchanged = {edge: scale(n) for edge, n in zip(EDGES, (1, 0, 2, 3, 4), strict=True)}
     (tmp_path / "other").mkdir()
     densities = RANDOM.uniform(0, 40, (4, 3, 5))
@@ -52,20 +50,20 @@ def test_scales_of_exchanged_edges_change_the_forecast(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("edges", [("a", "b", "c", "d", "x"), ("a", "b", "c", "d", "d")])
-def test_edge_without_its_own_scale_is_refused(edges: tuple[str, ...]) -> None:
+def test_edge_without_its_own_scale_is_refused(edges):
     with pytest.raises(ValidationError, match="differ"):
         density_config(edges=edges)
 
 
 @pytest.mark.parametrize("value", [0.0, -1e308, 1e308, 1e39])
-def test_extreme_densities_give_finite_forecasts_that_are_not_negative(value: float) -> None:
+def test_extreme_densities_give_finite_forecasts_that_are_not_negative(value):
     tensors = {k: v.numpy() for k, v in density_network(0).state_dict().items()}
     forecast = DensityForecaster(tensors, density_config(), CARD)(np.full((1, 3, 5), value))
     assert np.isfinite(forecast).all()
     assert (forecast >= 0).all()
 
 
-def test_rows_of_a_batch_do_not_meet() -> None:
+def test_rows_of_a_batch_do_not_meet():
     tensors = {k: v.numpy() for k, v in density_network(0).state_dict().items()}
     forecaster = DensityForecaster(tensors, density_config(), CARD)
     densities = RANDOM.uniform(0, 40, (7, 3, 5))

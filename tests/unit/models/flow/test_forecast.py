@@ -24,7 +24,7 @@ def windows(n: int) -> np.ndarray:
     return RANDOM.uniform(0, 30, (n, WINDOW, 3))
 
 
-def test_rows_of_a_batch_do_not_meet(forecaster: FlowForecaster) -> None:
+def test_rows_of_a_batch_do_not_meet(forecaster):
     inputs, rows, observed = windows(5), np.arange(5), np.full(5, 60)
     together = forecaster(inputs, rows, observed)
     for n in range(5):
@@ -33,13 +33,13 @@ def test_rows_of_a_batch_do_not_meet(forecaster: FlowForecaster) -> None:
         assert alone.confidences[0] == pytest.approx(together.confidences[n], abs=1e-5)
 
 
-def test_each_junction_has_its_own_forecast(forecaster: FlowForecaster) -> None:
+def test_each_junction_has_its_own_forecast(forecaster):
     inputs = np.repeat(windows(1), 5, axis=0)
     forecasts = forecaster(inputs, np.arange(5), np.full(5, 60))
     assert len(set(forecasts.flows.round(3).tolist())) == 5
 
 
-def test_confidence_falls_with_every_minute_that_is_missing(forecaster: FlowForecaster) -> None:
+def test_confidence_falls_with_every_minute_that_is_missing(forecaster):
     inputs = np.repeat(windows(1), WINDOW, axis=0)
     observed = np.arange(1, WINDOW + 1)
     confidences = forecaster(inputs, np.zeros(WINDOW, np.int64), observed).confidences
@@ -47,13 +47,13 @@ def test_confidence_falls_with_every_minute_that_is_missing(forecaster: FlowFore
 
 
 @pytest.mark.parametrize("value", [0.0, 1e9, 1e300])
-def test_extreme_inputs_give_finite_forecasts(forecaster: FlowForecaster, value: float) -> None:
+def test_extreme_inputs_give_finite_forecasts(forecaster, value):
     forecasts = forecaster(np.full((1, WINDOW, 3), value), np.array([0]), np.array([60]))
     assert np.isfinite(forecasts.flows).all()
     assert 0 <= forecasts.confidences[0] <= 1
 
 
-def test_order_of_the_scales_does_not_matter(tmp_path: Path) -> None:
+def test_order_of_the_scales_does_not_matter(tmp_path):
     config = flow_config()
     reordered = FlowConfig.model_validate(
         config.model_dump() | {"scales": dict(reversed(config.model_dump()["scales"].items()))}
@@ -61,24 +61,24 @@ def test_order_of_the_scales_does_not_matter(tmp_path: Path) -> None:
     np.testing.assert_array_equal(config.table("mean"), reordered.table("mean"))
 
 
-def test_a_junction_without_scales_is_refused() -> None:
+def test_a_junction_without_scales_is_refused():
     fields = flow_config().model_dump()
     del fields["scales"][next(iter(JUNCTIONS))]
     with pytest.raises(ValidationError, match="scale of every feature"):
         FlowConfig.model_validate(fields)
 
 
-def test_offsets_that_do_not_rise_are_refused() -> None:
+def test_offsets_that_do_not_rise_are_refused():
     with pytest.raises(ValidationError, match="strictly rise"):
         Calibration(vehicles=1, share=0.1, slope=1, observed=(1, 60), offsets=(0.5, 0.5))
 
 
-def test_tolerance_is_the_larger_of_both() -> None:
+def test_tolerance_is_the_larger_of_both():
     calibration = Calibration(vehicles=1, share=0.1, slope=1, observed=(60,), offsets=(0,))
     assert calibration.tolerance(np.array([5.0, 10.0, 50.0])).tolist() == [1, 1, 5]
 
 
-def test_a_card_without_what_model_info_tells_is_refused(tmp_path: Path) -> None:
+def test_a_card_without_what_model_info_tells_is_refused(tmp_path):
     path = write_flow(tmp_path)
     card = json.loads(card_path(path).read_text())
     del card["metrics"]["within_tolerance"]
@@ -87,7 +87,7 @@ def test_a_card_without_what_model_info_tells_is_refused(tmp_path: Path) -> None
         FlowForecaster.load(path)
 
 
-def test_numpy_forecast_equals_the_network(tmp_path: Path) -> None:
+def test_numpy_forecast_equals_the_network(tmp_path):
     network, config = flow_network(0), flow_config()
     inputs, rows = windows(32), np.arange(32) % 5
     mean, std = config.table("mean")[rows], config.table("std")[rows]

@@ -35,27 +35,25 @@ def map_of(*junctions: dict[str, Any]) -> RoadMap:
         ("Park", ("center and east", "park north")),
     ],
 )
-def test_the_shipped_network_is_drawn_with_names_and_phases_in_words(
-    name: str, phases: tuple[str, ...]
-) -> None:
+def test_the_shipped_network_is_drawn_with_names_and_phases_in_words(name, phases):
     assert SHIPPED.file is not None
     (junction,) = [each for each in road_map_of(SHIPPED.file).junctions if each.name == name]
     assert junction.phases == phases
     assert {len(approach.greens) for approach in junction.approaches} == {len(phases)}
 
 
-def test_a_road_has_the_lanes_of_one_edge_and_leads_to_its_junction() -> None:
+def test_a_road_has_the_lanes_of_one_edge_and_leads_to_its_junction():
     assert SHIPPED.file is not None
     drawn = road_map_of(SHIPPED.file)
     (west,) = [road for road in drawn.roads if road.id == "west_to_station_0"]
     assert (west.start_name, west.end_name, len(west.lanes)) == ("west", "Station", 2)
 
 
-def test_where_nothing_is_green_there_is_nothing_to_say() -> None:
+def test_where_nothing_is_green_there_is_nothing_to_say():
     assert ways_in_words([("mill", "s", False)]) == ""
 
 
-def test_lanes_of_which_nobody_said_how_they_lie_are_arms_around_their_junction() -> None:
+def test_lanes_of_which_nobody_said_how_they_lie_are_arms_around_their_junction():
     drawn = road_map_of(read_network_file(HARBOUR))
     for junction in drawn.junctions:
         lanes = {each.lane for each in junction.approaches}
@@ -70,20 +68,20 @@ def test_lanes_of_which_nobody_said_how_they_lie_are_arms_around_their_junction(
     assert [each.greens for each in customs.approaches] == ["GGr", "rGr", "Grr", "rrG", "rrG"]
 
 
-def test_junctions_without_a_place_stand_in_rows_and_their_signals_are_not_known() -> None:
+def test_junctions_without_a_place_stand_in_rows_and_their_signals_are_not_known():
     drawn = map_of(*(entry(f"j{index}", index) for index in range(5)))
     assert len({each.place for each in drawn.junctions}) == 5
     assert {each.greens for junction in drawn.junctions for each in junction.approaches} == {"??"}
     assert drawn.junctions[0].phases == ("phase 0", "phase 1")
 
 
-def test_a_large_city_is_drawn_in_part_and_says_so() -> None:
+def test_a_large_city_is_drawn_in_part_and_says_so():
     drawn = map_of(*(entry(f"j{index}", index) for index in reversed(range(MAX_DRAWN + 7))))
     assert [each.id for each in drawn.junctions] == [f"j{index}" for index in range(MAX_DRAWN)]
     assert drawn.left_out == 7
 
 
-def test_long_names_are_shortened_on_the_map_and_whole_in_the_data() -> None:
+def test_long_names_are_shortened_on_the_map_and_whole_in_the_data():
     name = "cluster_" + "1" * 80
     (junction,) = map_of(entry(name, 0)).junctions
     assert junction.id == name
