@@ -32,7 +32,7 @@ MODULES = {
     "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve",
     "gateway": "decisions, fallbacks, safety and traces beside the inference route",
     "forecasts-records": "forecasts and loans beside bare FastAPI",
-    "growth": "many hidden states, junctions or records beside few",
+    "growth": "many hidden states or junctions beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
     "overload": "well-behaved clients beside too many connections",
 }

@@ -1,12 +1,11 @@
 """Measures the gateway's decisions beside the inference route that it calls, on one Ray cluster.
 
-Gateways: as shipped; the same at another path; with no inference service, so that its breaker is
-open and each answer is the fallback; with the safety layer; with one request in a hundred traced,
-for a collector that never answers. The edge sends requests of the shipped paths to the replicas
-directly, and others through Serve's front. So the latter are compared with a gateway at another
-path. From the CPU time of each kind of request, the report computes the cores that a load needs.
+Gateways: as shipped; and at other paths, with no inference service, so that its breaker is open and
+each answer is the fallback; with the safety layer; with one request in a hundred traced, for a
+collector that never answers. From the CPU time of each kind of request, the report computes the
+cores that a load needs.
 
-    make bench ARGS="gateway --rounds 7 --only elsewhere,safety"
+    make bench ARGS="gateway --rounds 7 --only gateway,safety"
 """
 
 from __future__ import annotations
@@ -36,12 +35,10 @@ from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 
 INFERENCE, FIVE = "inference route", "inference route, five junctions a call"
-GATEWAY, ELSEWHERE = "gateway", "gateway at another path"
-FALLBACK, SAFE = "gateway, breaker open", "gateway, safety layer"
+GATEWAY, FALLBACK, SAFE = "gateway", "gateway, breaker open", "gateway, safety layer"
 TRACED = "gateway, 1 % traced"
 GATEWAYS = {
     "gateway": GATEWAY,
-    "elsewhere": ELSEWHERE,
     "breaker": FALLBACK,
     "safety": SAFE,
     "traces": TRACED,

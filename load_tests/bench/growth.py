@@ -1,11 +1,10 @@
-"""Measures what becomes slower as hidden states, junctions or records become many.
+"""Measures what becomes slower as hidden states or junctions become many.
 
 states     one replica and one state actor as shipped: latency over one connection for random
            states, memory (USS) and the table's, and after ``kill -9`` of both at once the seconds
            until a step is answered
 junctions  generated networks with untrained policies: one round of all junctions through
            /predict_actions, up to 1,000 in a call, and memory (USS)
-records    fetch and create on a store that has so many loans, without HTTP
 
     make bench ARGS="growth --only states --sizes 5,500,50000"
 """
@@ -15,20 +14,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import secrets
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import psutil
-from tqdm import tqdm
 
-from deployments.customers import record_types
-from deployments.customers.records.service import document_of, random_number
-from deployments.store import Document, Store, open_store
-from deployments.store.interface import batches
 from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
 from lab.train.untrained import save_untrained
 from load_tests.bench.harness import (
@@ -41,7 +34,6 @@ from load_tests.bench.harness import (
 )
 from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import own_bytes
-from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.states_folder import used_bytes
 from load_tests.harness.system import System
@@ -53,7 +45,6 @@ from models.networks.shipped import JUNCTIONS
 SIZES = {
     "states": [5, 50, 500, 5_000, 50_000, 100_000],
     "junctions": [5, 21, 10_000],
-    "records": [1_000, 1_000_000],
 }
 REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::StateActor",)
 OBSERVED = [(name, [0.0] * junction.obs_size) for name, junction in JUNCTIONS.items()]
@@ -61,13 +52,10 @@ CONCURRENCY = 16
 COPIED_S = 3.0  # after which the store has every state
 TIMEOUT_S = 60.0
 MAX_ITEMS = 1000
-LOANS = record_types()["loans"]
-FIRST_MOBILE = 1_000_000_000
-CALLS = 2_000
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
-    measures = (_measure_states, _measure_junctions, _measure_records)
+    measures = (_measure_states, _measure_junctions)
     for (part, sizes), measure in zip(SIZES.items(), measures, strict=True):
         if part in options.only:
             measure(options, options.sizes or sizes, results)
@@ -205,62 +193,6 @@ def generate_network(n: int, seed: int = 0) -> NetworkFile:
     return NetworkFile(name=f"generated network of {n}", junctions=tuple(junctions))
 
 
-def _measure_records(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
-    with tempfile.TemporaryDirectory(prefix="gwb-records-") as folder:
-        url = f"sqlite:///{folder}/records.db"
-        asyncio.run(_measure_store("SQLite", url, options.rounds, sizes, results))
-        server = RedisServer(Path(folder) / "redis").start()
-        try:
-            asyncio.run(_measure_store("Redis", server.url, options.rounds, sizes, results))
-        finally:
-            server.stop()
-
-
-async def _measure_store(
-    name: str, url: str, rounds: int, sizes: list[int], results: Results
-) -> None:
-    store, filled = open_store(url), 0
-    for size in sizes:
-        documents: Iterator[Document] = map(_loan, range(filled, size))
-        with tqdm(total=size, initial=filled, desc=name, unit=" records") as progress:
-            for batch in batches(documents):
-                await store.create_many(LOANS.name, batch)
-                progress.update(len(batch))
-        filled = size
-        await _time_calls(store, size, CALLS // 20)  # warms caches up
-        for _ in range(rounds):
-            for operation, figures in (await _time_calls(store, size, CALLS)).items():
-                results.add(f"{name}: {size:,} records", figures, operation)
-    await store.close()
-
-
-def _loan(position: int) -> Document:
-    """Return the loan at a position: mobile numbers count up, loan numbers are random."""
-    record = LOANS.new_record(str(FIRST_MOBILE + position), random_number(LOANS.number_length))
-    return document_of(record)
-
-
-async def _time_calls(store: Store, size: int, times: int) -> dict[str, dict[str, float]]:
-    """Fetch random loans, and create further ones, which are deleted afterwards."""
-    new = [_loan(size + n) for n in range(times)]
-    random.shuffle(new)
-    taken: dict[str, list[float]] = {"fetch": [], "create": []}
-    for document in new:
-        number = str(FIRST_MOBILE + secrets.randbelow(size))
-        started = time.perf_counter()
-        found = await store.get_by_index(LOANS.name, number)
-        taken["fetch"].append((time.perf_counter() - started) * 1000)
-        assert found is not None
-        started = time.perf_counter()
-        await store.create(LOANS.name, document)
-        taken["create"].append((time.perf_counter() - started) * 1000)
-    await store.delete_many(LOANS.name, [document.key for document in new])
-    return {
-        operation: {"p50_ms": sorted(ms)[times // 2], "p99_ms": sorted(ms)[times * 99 // 100]}
-        for operation, ms in taken.items()
-    }
-
-
 _STATE_COLUMNS = [
     Column("p50 ms", "p50_ms", ONE.name, 2, versus_first=True),
     Column("p99 ms", "p99_ms", ONE.name, 2),
@@ -276,19 +208,13 @@ _JUNCTION_COLUMNS = [
     Column("replica, state actor and table, MB", "memory_mb"),
     Column("kB for each junction", "junction_kb", digits=1),
 ]
-_RECORD_COLUMNS = [
-    Column(f"{operation}, {figure[:3]} ms", figure, operation, 2, versus_first=figure == "p50_ms")
-    for operation in ("fetch", "create")
-    for figure in ("p50_ms", "p99_ms")
-]
-
 
 BENCHMARK = Benchmark(
     name="growth",
     about=__doc__,
     parts=list(SIZES),
     measure=_measure,
-    tables=[_STATE_COLUMNS, _JUNCTION_COLUMNS, _RECORD_COLUMNS],
+    tables=[_STATE_COLUMNS, _JUNCTION_COLUMNS],
     rounds=3,
     sizes=SIZES,
 )

@@ -22,6 +22,7 @@ from load_tests.harness.shipped import ROOT, Config, shipped_application, shippe
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
+from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
 from serve_app.processes.supervision.managed_edge import ManagedEdge
@@ -159,13 +160,16 @@ class System(FoundSystem):
 
     def start_edge(self) -> Edge:
         """Put an edge in front, and keep its replicas as its supervisor does, until it ends."""
-        edge = Edge(self.instance, EdgePorts.from_base(self.instance.ports.http))
+        cities = cities_of({"applications": self.applications.values()})
+        ports = EdgePorts.from_base(self.instance.ports.http)
+        edge = Edge(self.instance, ports, cities=cities)
         edge.start()
         managed = ManagedEdge(edge)
         managed.start_or_adopt()
         threading.Thread(target=managed.wait, name="edge", daemon=True).start()
         replicas = edge.serve_front().replicas()
-        wanted = sum(len(replicas.get(route, ())) for route in APPLICATIONS.values())
+        routes = [*APPLICATIONS.values(), *(city.route for city in cities)]
+        wanted = sum(len(replicas.get(route, ())) for route in routes)
         wait_until(
             lambda: len(edge.replica_servers().present()) >= wanted,
             EDGE_TIMEOUT_S,

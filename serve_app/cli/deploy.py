@@ -19,7 +19,7 @@ from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError, naming_broken_files
 from serve_app.processes.edge import behind_edge
-from serve_app.processes.installation import releases_of, releases_of_cluster
+from serve_app.processes.installation import edge_of, releases_of, releases_of_cluster
 from serve_app.processes.instance import Instance
 from serve_app.rollout.capacity import describe_needs
 from serve_app.rollout.rollout import Rollout
@@ -67,6 +67,9 @@ def _deploy(options: argparse.Namespace) -> None:
     else:
         results.print("Nothing has changed: config and code are those of the current release.")
     if instance:
+        if edge_of(instance, options.port_base).lacks_cities():
+            command = greenwave_command("up", options.port_base)
+            results.print(f"`{command}` with this config leads to its new paths without a detour.")
         print_problems(instance, config)
 
 

@@ -28,6 +28,14 @@ from typing import Any
 import psutil
 
 from serve_app.errors import EdgeError
+from serve_app.processes.edge_backends import (
+    City,
+    backends_in,
+    city_backends,
+    paths_of,
+    replicas_backend,
+    rules_of,
+)
 from serve_app.processes.haproxy import binary
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import holder, is_free
@@ -50,11 +58,6 @@ backend {application} from serve
     option httpchk GET /-/routes
     http-check expect string '"{route}":'
 {servers}
-
-backend {application}-replicas from replicas
-    option httpchk GET /-/routes
-    http-check expect string '"{route}":'
-    server through-serve unix@edge-serve.sock no-check observe none backup
 """
 # A Unix socket for clients of this user on this machine, which takes less of the kernel's time.
 INFERENCE_BINDS = """\
@@ -122,6 +125,7 @@ class Edge:
         certificate: PEM file with certificate and key; None for plain HTTP.
         inference_host: address for the inference service's port, which needs no login.
         allowed_hosts: host names of requests and pages to accept, beside this machine's own.
+        cities: applications at other paths, whose replicas it leads to directly.
     """
 
     instance: Instance
@@ -130,6 +134,7 @@ class Edge:
     certificate: Path | None = None
     inference_host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
+    cities: tuple[City, ...] = ()
 
     @property
     def config(self) -> Path:
@@ -178,6 +183,16 @@ class Edge:
         own = [f"[{each}]" if ":" in each else each for each in bound]
         names = dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *own, *self.allowed_hosts])
         servers = SERVERS.format(front=ports.front, fallback=ports.fallback_http)
+        of_runs = {"at_once": _of_all_cores(AT_ONCE), "waiting": _of_all_cores(WAITING)}
+        backends = [
+            BACKENDS.format(application=name, route=route, servers=servers)
+            for name, route in APPLICATIONS.items()
+            if name != "inference"
+        ]
+        backends += [
+            replicas_backend(name, route, of_runs if name == "inference" else None)
+            for name, route in APPLICATIONS.items()
+        ]
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
@@ -193,21 +208,25 @@ class Edge:
             checked="always_true" if self.allowed_hosts else "dst 127.0.0.0/8 ::1",
             forbidden=FORBIDDEN,
             metrics=ports.edge_metrics,
-            at_once=_of_all_cores(AT_ONCE),
-            waiting=_of_all_cores(WAITING),
+            **of_runs,
             socket=self.socket.name,
             servers=servers,
-            others="\n".join(
-                BACKENDS.format(application=name, route=route, servers=servers)
-                for name, route in APPLICATIONS.items()
-                if name != "inference"
-            ),
+            city_paths=paths_of(self.cities),
+            city_rules=rules_of(self.cities),
+            backends="\n".join([*backends, *city_backends(self.cities, of_runs)]),
         )
 
     def replica_servers(self) -> ReplicaServers:
-        """Return the replicas as servers of the edge."""
-        backends = {f"{name}-replicas": route for name, route in APPLICATIONS.items()}
-        return ReplicaServers(self.socket, backends, {"inference-replicas": _of_all_cores(AT_ONCE)})
+        """Return the replicas as servers of the edge, in the backends that it has now."""
+        return ReplicaServers(self.socket, lambda: backends_in(self.config.read_text("utf-8")))
+
+    def lacks_cities(self) -> bool:
+        """Return whether the edge that runs leads to some of the cities through Serve's front."""
+        try:
+            backends = backends_in(self.config.read_text("utf-8")).values()
+        except OSError:  # there is no edge
+            return False
+        return not {city.route for city in self.cities} <= {each.route for each in backends}
 
     def serve_front(self) -> ServeFront:
         """Return where Serve writes which replicas there are."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import Role
@@ -30,6 +31,7 @@ def edge_of(instance: Instance, port_base: int | None) -> Edge:
         settings.edge_certificate,
         settings.edge_inference_host,
         settings.edge_allowed_hosts,
+        cities_of(releases_of(instance).wanted() or {}),
     )
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from deployments.ray_private.haproxy_front import PREFIX, missing, server_id, weight
+from serve_app.processes.edge_backends import Backend
 
 API_TIMEOUT_S = 2.0
 _ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)
@@ -101,14 +102,12 @@ class ReplicaServers:
 
     Args:
         api: HAProxy's socket.
-        backends: with the route prefix of the application of each.
-        maxconn: requests that a replica works on at once, by backend.
+        backends: returns those that the edge has, by name.
     """
 
-    def __init__(self, api: Path, backends: Mapping[str, str], maxconn: Mapping[str, int]) -> None:
+    def __init__(self, api: Path, backends: Callable[[], Mapping[str, Backend]]) -> None:
         self._api = api
-        self._backends = backends
-        self._maxconn = maxconn
+        self._read_backends = backends
         self._seen: dict[str, Servers] | None = None
 
     def reconcile(self, replicas: dict[str, Servers]) -> None:
@@ -123,10 +122,11 @@ class ReplicaServers:
         settled, self._seen = replicas == self._seen, replicas
         if not settled:
             return
+        backends = self._read_backends()
         wanted = {
-            f"{backend}/{name}": address
-            for backend, route in self._backends.items()
-            for name, address in replicas.get(route, {}).items()
+            f"{name}/{server}": address
+            for name, backend in backends.items()
+            for server, address in replicas.get(backend.route, {}).items()
         }
         present = self.present()
         gone = [name for name, each in present.items() if each.address != wanted.get(name)]
@@ -140,7 +140,10 @@ class ReplicaServers:
         self._run(
             [_REMOVE.format(server=server) for server in gone]
             + [f"enable server {server}" for server in paused]
-            + [self._addition(server, wanted[server], taken) for server in new]
+            + [
+                _addition(server, wanted[server], backends[server.partition("/")[0]], taken)
+                for server in new
+            ]
         )
 
     def present(self) -> dict[str, Present]:
@@ -157,18 +160,6 @@ class ReplicaServers:
             for each in states
             if each["srv_name"].startswith(PREFIX)
         }
-
-    def _addition(self, server: str, address: str, taken: set[int]) -> str:
-        backend, _, name = server.partition("/")
-        number = server_id(name, taken)
-        taken.add(number)
-        return _ADD.format(
-            server=server,
-            address=address,
-            id=number,
-            weight=weight(name),
-            maxconn=self._maxconn.get(backend, MAXCONN),
-        )
 
     def _run(self, commands: list[str]) -> None:
         if not commands:
@@ -192,3 +183,13 @@ class ReplicaServers:
         if not answer:  # the worker ended, or reloads
             raise ConnectionResetError("HAProxy's runtime API did not answer")
         return answer
+
+
+def _addition(server: str, address: str, backend: Backend, taken: set[int]) -> str:
+    name = server.partition("/")[2]
+    number = server_id(name, taken)
+    taken.add(number)
+    maxconn = backend.maxconn or MAXCONN
+    return _ADD.format(
+        server=server, address=address, id=number, weight=weight(name), maxconn=maxconn
+    )

@@ -4,12 +4,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import httpx
 import pytest
+import yaml
 
+from load_tests.harness.shipped import ROOT
 from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge
+from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.replica_servers import ReplicaServerError
 from tests.edge.conftest import Front, make_edge
 from tests.edge.test_outages import PATHS, Load, assert_is_503_of_its_service, post, running
@@ -70,6 +74,37 @@ def test_steps_go_straight_to_a_replica_and_what_must_not_be_repeated_through_se
     assert post(replicas.edge, "inference", body=b" " * 70_000).status_code == 200
     assert httpx.get(f"{url}/health").status_code == 200
     assert (replicas.reached(), len(replicas.front.reached)) == ({"a": 2}, 3)
+
+
+def test_requests_of_another_city_go_to_its_own_replicas_in_the_same_way(tmp_path):
+    two_cities = yaml.safe_load((ROOT / "configs" / "two-cities.yaml").read_text())
+    cities = cities_of(two_cities)
+    with (
+        closing(Front()) as front,
+        running(replace(make_edge(tmp_path, front.port), cities=cities)) as edge,
+        ExitStack() as stack,
+    ):
+        replicas, servers = dict[str, Front](), edge.replica_servers()
+        for name, route in (("n-1", "/harbour"), ("n-2", "/harbour"), ("g-1", "/harbour/api")):
+            replicas[PREFIX + name] = stack.enter_context(closing(Front()))
+            replicas[PREFIX + name].routes = {route: name}
+        known = {name: f"127.0.0.1:{each.port}" for name, each in replicas.items()}
+        *policies, gateway = known
+        of_policy = {name: known[name] for name in policies}
+        for _ in range(2):
+            servers.reconcile({"/harbour": of_policy, "/harbour/api": {gateway: known[gateway]}})
+        url = edge.urls()["inference"] + "/harbour"
+        for path in 10 * ("/predict_action", "/reset_hidden", "/runs/a/end"):
+            assert httpx.post(url + path, content=b"{}").status_code == 200
+        assert sorted(len(replicas[name].reached) for name in policies) == [0, 30], "one run"
+        for path in ("/api/traffic/action", "/api/auth/login"):
+            assert httpx.post(url + path, content=b"{}").status_code == 200
+        assert len(replicas[gateway].reached) == 2
+        assert all(replicas[gateway].keys[:1]), "the edge gives a step a key"
+        assert not front.reached
+        assert httpx.post(f"{url}/anything", content=b"{}").status_code == 200
+        assert httpx.post(f"{url}2/predict_action", content=b"{}").status_code == 200
+        assert len(front.reached) == 2
 
 
 def test_services_without_replicas_take_serves_front(replicas):

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from load_tests.harness.shipped import shipped_config
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgePorts, behind_edge
+from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.installation import edge_of, instance_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
@@ -85,6 +86,25 @@ def test_every_service_has_a_backend_that_asks_for_its_route(edge):
     asked = re.findall("http-check expect string '\"(.*)\":'", edge.render())
     assert set(asked) == routes
     assert set().union(*ROUTES.values()) == routes
+
+
+def test_applications_of_other_cities_have_backends_too_where_haproxy_can_name_them(edge, tmp_path):
+    def application(name: str, route: str, kind: str = "inference") -> dict[str, str]:
+        return {"name": name, "route_prefix": route, "import_path": f"serve_app.{kind}:build"}
+
+    assert cities_of(shipped_config()) == cities_of({}) == ()
+    refused = ("a b", "/north"), ("north", "/api/north"), ("north", "/console"), ("n", "/ä")
+    others = [application(*each) for each in refused] + [application("own", "/own", "density")]
+    cities = [application("north", "/north"), application("gate", "/north/api", "gateway")]
+    edge = replace(edge, cities=cities_of({"applications": [*others, *cities]}))
+    assert [city.route for city in edge.cities] == ["/north/api", "/north"]
+    assert edge.lacks_cities() is False, "there is no edge"
+    edge.config.write_text(replace(edge, cities=()).render())
+    assert edge.lacks_cities()
+    edge.config.write_text(edge.render())
+    assert not edge.lacks_cities()
+    checked = check(edge.render(), tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_what_only_has_a_second_path_is_not_needed_behind_the_edge_alone(edge):
