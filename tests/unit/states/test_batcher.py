@@ -220,6 +220,16 @@ class TestDurable:
         store.allowed.set()
         assert (await first, (await second).step) == (await repeated, 2)
 
+    async def test_a_repeated_request_waits_for_the_copy_of_the_first(self, states):
+        await states.batcher().submit(KEY, 1, "key", 1)
+        store = Store(states.table)
+        repeated = states.batcher(store, durable=True).submit(KEY, 1, "key", 1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.numbers == [states.table.latest()]
+        store.allowed.set()
+        assert (await repeated).step == 1
+
     async def test_without_a_confirmation_the_outcome_is_unknown(self, states):
         store = Store(states.table)
         store.errors = [OutcomeUnknownError(), OutcomeUnknownError()]
