@@ -58,7 +58,8 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         "--counts",
         choices=("standing", "all"),
         default="standing",
-        help="vehicles of the observation: those that stand (default), or all on a lane",
+        help="vehicles of the observation: all on a lane, or those that stand (default; of the"
+        " demo: as the served policy was trained)",
     )
     program = "id of the net's programs for signal times, fixed time, Webster and actuated control"
     parser.add_argument("--program", metavar="ID", help=f"{program} (default: that of the import)")

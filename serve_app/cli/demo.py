@@ -8,7 +8,9 @@ programs of its net. The report compares the two, and lists when the policy was 
 from __future__ import annotations
 
 import argparse
+import time
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from greenwave.client import Client, GreenwaveError
 from lab.sim.options import add_scenario, refuse_city_options
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
-from serve_app.demo.connect import addresses_of, check_counts, make_client, prepare
+from serve_app.demo.connect import addresses_of, counts_for, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import console, report
@@ -46,7 +48,9 @@ def add_demo(command: argparse.ArgumentParser) -> None:
         " `safety: true` asks",
     )
     command.add_argument("--seconds", type=int, help="length (default 3600, or a city's --end)")
-    command.set_defaults(run=partial(_demo, command))
+    speed = "simulated seconds per second (default 20); 0 for as fast as possible"
+    command.add_argument("--speed", type=float, default=20.0, metavar="N", help=speed)
+    command.set_defaults(run=partial(_demo, command), counts=None)
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
@@ -91,11 +95,12 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
     policy = make_remote(client, run_id, stage)
     prepare(policy, arguments.url)
-    check_counts(client, stage.scenario.counts, arguments.url)
+    counts = counts_for(client, arguments.counts, arguments.url)
+    stage = replace(stage, scenario=replace(stage.scenario, counts=counts))
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")
     results: dict[str, Metrics] = {}
     results["policy"], interrupted = drive(
-        "policy", policy.follow, stage, arguments.seed, stage.watch(client)
+        "policy", policy.follow, stage, arguments.seed, stage.watch(client), arguments.speed
     )
     if not interrupted:
         peer = stage.peer_in_words
@@ -124,11 +129,13 @@ def drive(
     stage: Stage,
     seed: int,
     after_step: AfterStep | None = None,
+    speed: float = 0.0,
 ) -> tuple[Metrics, bool]:
     """Run one controller; return the metrics and whether Ctrl-C ended it early.
 
     Args:
         after_step: called after each step of the policy; None for its peer.
+        speed: most simulated seconds per second; 0 for no limit.
     """
     from lab.sim.controllers import open_run
 
@@ -136,9 +143,11 @@ def drive(
         try:
             n_decisions = stage.scenario.n_decisions
             for _ in tqdm(range(n_decisions), desc=f"{name:>12}", unit="decision"):
+                next_at = time.monotonic() + (stage.scenario.decision_s / speed if speed else 0)
                 observations = environment.step(controller.act(observations))
                 if after_step is not None:
                     after_step(environment.time_s)
+                time.sleep(max(0.0, next_at - time.monotonic()))
         except KeyboardInterrupt:
             return environment.metrics(), True
         return environment.metrics(), False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import textwrap
 from difflib import get_close_matches
+from os.path import relpath
 from pathlib import Path
 from typing import get_args
 
@@ -73,12 +75,22 @@ def _apply_env_file() -> None:
 
 
 def add_init(init: argparse.ArgumentParser) -> None:
+    network = "network file of a city: write only a config that serves it, beside it"
+    init.add_argument("--network", type=Path, help=network)
+    policy = "policy of the city (default: MAPPO_AGENT_PATH, or the shipped one)"
+    init.add_argument("--policy", type=Path, help=policy)
     init.set_defaults(run=_init)
 
 
 def _init(options: argparse.Namespace) -> None:
     config = (ROOT / CONFIG).read_text(encoding="utf-8")
-    for path, text in {CONFIG: config, ENV_FILE: env_example()}.items():
+    texts = {CONFIG: config, ENV_FILE: env_example()}
+    if options.network:
+        path = options.network.with_suffix(".yaml")
+        texts = {path: _of_city(config, options.network, options.policy)}
+    elif options.policy:
+        raise CommandError("--policy belongs to a city: add its --network.")
+    for path, text in texts.items():
         if path.exists():
             notes.print(f"{path} is there already, and stays as it is.")
             continue
@@ -86,6 +98,21 @@ def _init(options: argparse.Namespace) -> None:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
         notes.print(f"Wrote {path}")
+
+
+def _of_city(config: str, network: Path, policy: Path | None) -> str:
+    """Return the shipped config with a city's network, which it names once, and its policy."""
+    files = {"network: &network": network} | ({"agent_path:": policy} if policy else {})
+    for path in files.values():
+        path.stat()  # the error names what is missing
+    relative = [f"{key} {json.dumps(relpath(path, network.parent))}" for key, path in files.items()]
+    of_service = {"inference": ", ".join(relative)} | dict.fromkeys(
+        ("gateway", "console"), "network: *network"
+    )
+    for service, args in of_service.items():
+        before, builder, after = config.partition(f"import_path: serve_app.{service}:build")
+        config = before + builder + after.replace("args: {}", f"args: {{{args}}}", 1)
+    return config
 
 
 def env_example() -> str:

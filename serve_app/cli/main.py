@@ -42,7 +42,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "init": Command(
-        "folder", "write serve_config.yaml and an example of .env into this folder", ""
+        "folder",
+        "write serve_config.yaml and an example of .env into this folder, or the config of a city",
+        "--network city.json --policy agent.th",
     ),
     "up": Command(
         "up", "start and supervise Ray and the edge, and deploy the config", "--port-base 23000"

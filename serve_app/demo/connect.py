@@ -6,6 +6,7 @@ import argparse
 import getpass
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from greenwave.client import (
     Addresses,
@@ -22,6 +23,9 @@ from serve_app.errors import CommandError
 from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
 from serve_app.processes.installation import edge_of, instance_of
 from serve_app.settings import Settings
+
+if TYPE_CHECKING:
+    from lab.sim.scenario import Counts
 
 
 def addresses_of(port_base: int | None, url: str | None) -> Addresses:
@@ -72,8 +76,8 @@ def credentials_of(settings: Settings) -> Credentials:
     return credentials
 
 
-def check_counts(client: Client, counts: str, url: str) -> None:
-    """Compare what the simulation counts with what the served policy was trained with.
+def counts_for(client: Client, asked: Counts | None, url: str) -> Counts:
+    """Return which vehicles the served policy was trained to count, or those asked for.
 
     Raises:
         CommandError: they differ.
@@ -81,12 +85,13 @@ def check_counts(client: Client, counts: str, url: str) -> None:
     try:
         served = client.inference.model_info().counts
     except GreenwaveError:  # only the gateway can be reached from here
-        return
-    if served != counts:
+        return asked or "standing"
+    if asked not in (None, served):
         raise CommandError(
             f"The policy at {url} was trained with --counts {served}, but this run has --counts"
-            f" {counts}. Say --counts {served}."
+            f" {asked}. Leave it out."
         )
+    return "all" if served == "all" else "standing"
 
 
 def prepare(policy: GatewayController, url: str) -> None:

@@ -36,8 +36,6 @@ class GatewayController:
         latencies_s: of each answer, fallbacks included.
     """
 
-    way = "through the gateway, one per junction"
-
     def __init__(
         self,
         client: Client,

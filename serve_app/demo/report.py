@@ -35,7 +35,7 @@ def report(results: Mapping[str, Metrics], policy: GatewayController, interrupte
     if policy.latencies_s:
         median, slow = 1000 * np.percentile(policy.latencies_s, [50, 99])
         console.print(
-            f"{len(policy.latencies_s)} requests {policy.way}:"
+            f"{len(policy.latencies_s)} requests through the gateway, one per junction:"
             f" median {median:.1f} ms, 99th percentile {slow:.1f} ms"
         )
     if policy.outages.outages:

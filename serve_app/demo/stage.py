@@ -76,6 +76,7 @@ def stage_of(options: argparse.Namespace) -> Stage:
     Raises:
         InvalidNetworkError, InvalidScenarioError: a city's files cannot be used.
     """
+    options = argparse.Namespace(**{**vars(options), "counts": options.counts or "standing"})
     if options.network is None:
         begin_s = MORNING_RUSH_S if options.begin is None else options.begin
         return shipped(shipped_demand(begin_s, options.seconds or SECONDS), options.counts)

@@ -17,6 +17,7 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.schema import ServeDeploySchema
 from yaml.composer import ComposerError
 
+from deployments.console.options import ConsoleOptions
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions
 from serve_app.errors import ROOT, CommandError, place
@@ -202,22 +203,22 @@ def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
-    """Yield a sentence for each pair of applications with options that contradict each other."""
-    for name, gateway in options.items():
-        if not isinstance(gateway, GatewayOptions):
+    """Yield a sentence for each gateway and console with another network than the policy's."""
+    served = {
+        app: each.network for app, each in options.items() if isinstance(each, InferenceOptions)
+    }
+    for name, each in options.items():
+        if not isinstance(each, GatewayOptions | ConsoleOptions):
             continue
-        inference = options.get(gateway.inference_app)
-        if not isinstance(inference, InferenceOptions):
-            continue
-        if inference.network != gateway.network:
+        asked = [each.inference_app] if isinstance(each, GatewayOptions) else served
+        networks = {app: served[app] for app in asked if app in served}
+        if networks and each.network not in networks.values():
+            app, other = next(iter(networks.items()))
             yield (
-                f"applications[{name}].args.network: {_named(gateway.network)} is not that of"
-                f" {gateway.inference_app}, {_named(inference.network)}"
+                f"applications[{name}].args.network is {each.network or 'not set'}, but"
+                f" applications[{app}].args.network is {other or 'not set'}: name the same file"
+                " in both"
             )
-
-
-def _named(network: Path | None) -> str:
-    return "the network of the environment" if network is None else str(network)
 
 
 def _faults_of_raw_fields(application: Mapping[str, Any]) -> Iterator[str]:

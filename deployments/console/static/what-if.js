@@ -45,11 +45,9 @@ export class WhatIf {
   /* Ask anew for the latest decision, but not while the user moves the slider. */
   async follow(run, decision) {
     this.run = run;
+    if (decision?.fallback) this.forget();
     if (!decision || decision.fallback || this.asking || document.activeElement === this.slider) return;
     if (this.curve && this.curve.step === decision.step) return;
-    const now = performance.now();
-    if (this.curve && now - this.asked < 1000) return;
-    this.asked = now;
     await this.ask();
   }
 
@@ -59,7 +57,7 @@ export class WhatIf {
     this.asking = true;
     try {
       const curve = await askJson("what_if?" + wanted);
-      if (wanted.get("junction") !== this.junction.id || wanted.get("lane") !== this.lane.value) return;
+      if (wanted.get("run") !== this.run || wanted.get("junction") !== this.junction.id || wanted.get("lane") !== this.lane.value) return;
       this.curve = curve;
       this.slider.disabled = false;
       this.slider.value = Math.round(curve.value * (curve.values.length - 1));
@@ -78,9 +76,9 @@ export class WhatIf {
     const at = Number(this.slider.value);
     const now = Math.round(value * (values.length - 1));
     const [then, before] = [best(probabilities, at), best(probabilities, now)];
-    const is = "With " + percent(values[at]) + " of this lane filled: phase " + then + " (" + percent(probabilities[then][at]) + ")";
-    setText(this.said, at === now ? is + ", as it is now."
-      : is + (then === before ? ", as now." : " instead of phase " + before + "."));
+    const is = "At step " + this.curve.step + ", with " + percent(values[at]) + " of this lane filled: phase " + then + " (" + percent(probabilities[then][at]) + ")";
+    setText(this.said, at === now ? is + ", as it was."
+      : is + (then === before ? ", too." : " instead of phase " + before + "."));
     if (this.chart) this.chart.setCursor({ left: this.chart.valToPos(values[at], "x"), top: 0 });
   }
 

@@ -40,6 +40,22 @@ def test_init_writes_a_valid_config_and_an_env_file_for_secrets_without_any_sett
     assert stat.S_IMODE((folder / ".env").stat().st_mode) == 0o600
 
 
+def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
+    town = folder / "town" / "town.json"
+    town.parent.mkdir()
+    town.write_bytes((ROOT / "configs" / "harbour.json").read_bytes())
+    (folder / "agent.th").touch()
+    assert main(["init", "--network", "town/town.json", "--policy", "agent.th"]) == 0
+    config = folder / "town" / "town.yaml"
+    assert config.read_text().count("town.json") == 1
+    args = {each["name"]: each["args"] for each in read_config(config)["applications"]}
+    assert (folder / "agent.th").samefile(args["inference"]["agent_path"])
+    for service in ("inference", "gateway", "console"):
+        assert args[service]["network"] == str(town)
+    assert main(["init", "--network", "none.json"]) == 1
+    assert "none.json: No such file" in capsys.readouterr().err
+
+
 def test_init_leaves_files_as_they_are(folder, capsys):
     (folder / ".env").write_text("LOG_FORMAT=json\n")
     assert main(["init"]) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.call import Reply, Send
-from serve_app.demo.connect import check_counts, credentials_of, prepare
+from serve_app.demo.connect import counts_for, credentials_of, prepare
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
@@ -79,9 +79,10 @@ def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
     info = sizes | {"architecture": "GRU", "obs_agent_id": True, "junctions": {}, "counts": "all"}
     exchange = Service(lambda _: answer(body=info))
     with Client("http://service", "ann", "secret", exchange=exchange) as client:
-        check_counts(client, "all", "http://service")
+        assert counts_for(client, None, "http://service") == "all"
+        assert counts_for(client, "all", "http://service") == "all"
         with pytest.raises(CommandError, match="trained with --counts all, but this run has"):
-            check_counts(client, "standing", "http://service")
+            counts_for(client, "standing", "http://service")
 
 
 def test_a_service_of_another_network_is_named_before_the_run():

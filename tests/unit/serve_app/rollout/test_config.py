@@ -136,15 +136,14 @@ def test_a_wrong_value_of_an_application_is_named(shipped, changes, named):
     assert any(named in fault for fault in find_faults(config))
 
 
-def test_a_gateway_of_another_network_than_its_inference_is_refused(shipped):
+def test_a_gateway_or_console_of_another_network_than_its_inference_is_refused(shipped):
     config = copy.deepcopy(shipped)
-    config["applications"][1]["args"] = {"network": "/city.json"}
-    assert list(find_faults(config)) == [
-        "applications[gateway].args.network: /city.json is not that of inference, the network of"
-        " the environment"
-    ]
     config["applications"][0]["args"] = {"network": "/city.json"}
-    assert list(find_faults(config)) == []
+    assert list(find_faults(config)) == [
+        f"applications[{name}].args.network is not set, but applications[inference].args.network"
+        " is /city.json: name the same file in both"
+        for name in ("gateway", "console")
+    ]
 
 
 def test_an_application_that_is_no_function_of_args_has_none_to_check(shipped):
