@@ -21,7 +21,7 @@ def command(ports: Ports, ray_dir: Path) -> list[str]:
     # Without the data folder on the path, which is the working folder.
     ray = [sys.executable, "-P", "-m", "deployments.ray_private.command"]
     # The monitor is for autoscaling in a cloud, and all of Ray ends when it dies.
-    command = [*ray, "start", "--head", "--block", "--disable-usage-stats", "--no-monitor"]
+    command = [*ray, "start", "--head", "--disable-usage-stats", "--no-monitor"]
     options = {
         "port": ports.gcs,
         "dashboard-host": "127.0.0.1",
@@ -57,6 +57,10 @@ def environment(ports: Ports) -> dict[str, str]:
         # Ended calls that the dashboard lists. Each takes 4 kB in the GCS, and a hundred end in
         # a minute: with Ray's default of 100,000 it would grow for hours.
         "RAY_task_events_max_num_task_in_gcs": "1000",
+        # 16 arenas would keep 2 MB more in each replica.
+        "MALLOC_ARENA_MAX": "2",
+        # Serve's proxies and replicas add up their metrics ten times a second otherwise.
+        "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "1000",
         # Unused metrics: the time of each handler, hundreds in a second at rest,
         # and the memory of the dashboard's processes, which Ray measures every 5 s.
         "RAY_event_stats": "0",

@@ -21,10 +21,6 @@ class CannotStartError(RuntimeError):
     """The process cannot start now; the message is one sentence."""
 
 
-class Stopped(BaseException):
-    """The supervisor received a signal to stop."""
-
-
 class ManagedProcess(Protocol):
     """A process under supervision."""
 

@@ -1,4 +1,4 @@
-"""Runs the guard, or the supervisor that it keeps: ``python -m … guard|run``."""
+"""Runs the supervisor: ``python -m serve_app.processes.supervision.run``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import argparse
 import contextlib
 import logging
 import os
-import queue
 import signal
-import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import psutil
 
@@ -30,20 +28,18 @@ from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
 from serve_app.processes.status_file import StatusFile
+from serve_app.processes.supervision.guard import Stopped, events_and_signals
 from serve_app.processes.supervision.managed_edge import ManagedEdge
-from serve_app.processes.supervision.managed_process import ManagedProcess, Stopped, supervise
+from serve_app.processes.supervision.managed_process import ManagedProcess, supervise
 from serve_app.processes.supervision.managed_ray import ManagedRay
-from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN, Supervisor
+from serve_app.processes.supervision.supervisor import MODULE, RUN, Supervisor
 from serve_app.settings import Settings
 
 LOG_BYTES = 1 << 20
-RESTART_S = 1.0
-STOP_S = 35.0  # Ray takes up to 30 s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    parser.add_argument("part", choices=(GUARD, RUN))
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}.{RUN}", description=__doc__)
     add_port_base(parser)
     options = parser.parse_args()
     instance = instance_of(options.port_base)
@@ -56,36 +52,11 @@ def main() -> None:
             instance.make_folders()  # before anything in them is believed
         except InstanceError as error:
             parser.exit(1, f"{error}\n")
-        if options.part == GUARD:
-            guard(supervisor.command(RUN), supervisor.logs / "supervisor-error.log")
         for predecessor in supervisor.running(RUN):  # whose guard has died; what it runs is adopted
             with contextlib.suppress(psutil.Error):
                 predecessor.kill()
         _log_to(supervisor.logs / "supervisor.log")
         run(_managed(instance, options.port_base))
-
-
-def guard(command: Sequence[str], errors: Path) -> NoReturn:
-    """Run a command, and run it again when it has ended.
-
-    Args:
-        errors: file for what the command writes, overwritten with each start.
-
-    Raises:
-        Stopped: at a signal; the command has been stopped.
-    """
-    events = _events()
-    while True:
-        with errors.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        threading.Thread(target=_put_end, args=(process, events), daemon=True).start()
-        event = events.get()
-        if isinstance(event, Stopped):
-            process.terminate()
-            process.wait(STOP_S)
-            raise event
-        with contextlib.suppress(queue.Empty):
-            raise events.get(timeout=RESTART_S)  # a signal, since no command runs
 
 
 def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
@@ -98,7 +69,7 @@ def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
         Stopped: at a signal; the processes have been stopped.
         Exception: what a thread has raised, which is a defect.
     """
-    events = _events()
+    events = events_and_signals()
     stopping = threading.Event()
 
     def keep(process: ManagedProcess, status_file: StatusFile) -> None:
@@ -115,22 +86,6 @@ def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
         for process in reversed([*managed.values()]):
             process.stop()
     raise event
-
-
-def _put_end(process: subprocess.Popen[bytes], events: queue.SimpleQueue[Any]) -> None:
-    events.put(process.wait())
-
-
-def _events() -> queue.SimpleQueue[Any]:
-    """Return a queue in which each signal to stop puts a :class:`Stopped`.
-
-    A handler that raises could interrupt the start of a process or a thread, which would then not
-    be stopped.
-    """
-    events: queue.SimpleQueue[Any] = queue.SimpleQueue()  # a handler may interrupt its methods
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: events.put(Stopped()))
-    return events
 
 
 def _managed(instance: Instance, port_base: int | None) -> dict[StatusFile, ManagedProcess]:

@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -45,8 +44,9 @@ class Supervisor:
         """Start the guard, and with it the supervisor, which adopts what runs.
 
         Raises:
-            InstanceError: it ended at once.
+            InstanceError: it ended at once, or another user can change its folders.
         """
+        self.instance.make_folders()  # before anything in them is believed
         self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         code = f"{ROOT} {metadata.version('greenwave')}"
         tags = {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.SUPERVISOR, CODE_TAG: code}
@@ -70,13 +70,13 @@ class Supervisor:
     def command(self, part: str) -> list[str]:
         """Return the command that runs a part in the foreground."""
         arguments = ["--port-base", str(self.port_base)] if self.port_base else []
-        return [sys.executable, "-P", "-m", MODULE, part, *arguments]
+        return [sys.executable, "-P", "-m", f"{MODULE}.{part}", *arguments]
 
     def running(self, part: str) -> list[psutil.Process]:
         """Return the processes of a part, but not this one."""
         found = []
         for process in self.instance.processes(Role.SUPERVISOR):
             with contextlib.suppress(psutil.Error):
-                if (MODULE, part) in pairwise(read_command(process)):
+                if f"{MODULE}.{part}" in read_command(process):
                     found.append(process)
         return found

@@ -37,7 +37,7 @@ def start(tmp_path, monkeypatch, ray_api):
     def start(part: str) -> Process:
         tags = {INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(Role.SUPERVISOR)}
         process = subprocess.Popen(
-            [sys.executable, "-c", "print('up', flush=True); input()", MODULE, part],
+            [sys.executable, "-c", "print('up', flush=True); input()", f"{MODULE}.{part}"],
             env=tags,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -16,12 +16,12 @@ import pytest
 from load_tests.harness.waiting import wait_until
 from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
-from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN, Supervisor
+from serve_app.processes.supervision.supervisor import MODULE, RUN, Supervisor
 
 GUARDED = """
 import sys
 from pathlib import Path
-from serve_app.processes.supervision import __main__ as program
+from serve_app.processes.supervision import guard as program
 
 program.RESTART_S = 0.01
 program.guard([sys.executable, "-c", "print('up', flush=True); input()"], Path(sys.argv[1]))
@@ -30,7 +30,7 @@ RUN_TWO = """
 import os, sys, time
 from pathlib import Path
 from serve_app.processes.status_file import StatusFile
-from serve_app.processes.supervision import __main__ as program
+from serve_app.processes.supervision import run as program
 
 class Fake:
     def __init__(self, name):
@@ -48,7 +48,7 @@ program.run({StatusFile(Path(sys.argv[1], name)): Fake(name) for name in ("ray",
 LOGS = """
 import sys
 from pathlib import Path
-from serve_app.processes.supervision import __main__ as program
+from serve_app.processes.supervision import run as program
 from serve_app.processes.supervision.managed_process import logger
 
 program._log_to(Path(sys.argv[1]))
@@ -95,13 +95,12 @@ def test_the_edge_is_stopped_before_ray(tmp_path):
     assert said.splitlines() == ["stopped edge", "stopped ray"]
 
 
-@pytest.mark.parametrize("part", [GUARD, RUN])
-def test_it_ends_with_one_sentence_where_other_users_can_write(tmp_path, part):
+def test_it_ends_with_one_sentence_where_other_users_can_write(tmp_path):
     folder = tmp_path / "ports-31000"
     folder.mkdir()
     folder.chmod(0o777)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", MODULE, part, "--port-base", "31000"],
+        [sys.executable, "-P", "-m", f"{MODULE}.{RUN}", "--port-base", "31000"],
         env=os.environ | {"DATA_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -134,4 +133,4 @@ def test_a_part_is_found_by_its_command_line(tmp_path):
     command = [sys.executable, "-P", "-c", "input()", RUN]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | tags):
         assert supervisor.running(RUN) == []
-    assert supervisor.command(RUN)[3:] == [MODULE, RUN, "--port-base", "23000"]
+    assert supervisor.command(RUN)[3:] == [f"{MODULE}.{RUN}", "--port-base", "23000"]
