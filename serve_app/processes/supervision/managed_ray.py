@@ -22,8 +22,8 @@ from serve_app.rollout.stages import staged_startup
 POLL_S = 0.25
 DEPLOY_POLL_S = 0.3
 REFUSED_PAUSE_S, MAX_REFUSED_PAUSE_S = 5.0, 60.0
-FIRST_STAGE_S = 20.0  # twice what it needs on two idle cores
-STAGE_S = 60.0  # an application without room deploys indefinitely, and would block other deploys
+FIRST_STAGE_S = 20.0  # an application without room deploys indefinitely
+REMOVAL_S = 60.0
 BUILD_S = 300.0  # a build takes 2 s on an idle core
 HANGS_S = 10.0  # time that a vital process may be stopped, as by SIGSTOP
 KEPT_SESSIONS = 3
@@ -152,7 +152,7 @@ class ManagedRay:
             others = [each for each in config["applications"] if each["name"] not in failed]
             self._send({**config, "applications": others})
             self._wait_while(
-                lambda ray: failed.keys() & RayDashboard.applications(ray).keys(), STAGE_S
+                lambda ray: failed.keys() & RayDashboard.applications(ray).keys(), REMOVAL_S
             )
             self._send(config)
 
@@ -162,35 +162,27 @@ class ManagedRay:
         return deployed.keys() < _names(config)
 
     def _deploy_in_stages(self, config: dict[str, Any]) -> None:
-        """Deploy the stages of a config, each as soon as the one before runs.
+        """Deploy the decisions, and the whole config as soon as they run.
 
-        The first has little time: without its store, the inference would delay everything else.
-        After a later stage that takes too long, the whole config follows at once. But where a
-        busy machine still builds applications, Serve would begin again with the next config.
+        They have little time: without its store, the inference would delay everything else. But
+        where a busy machine still builds it, Serve would begin again with the next config.
         """
         *beginning, whole = staged_startup(config)
-        for number, stage in enumerate(beginning):
+        for stage in beginning:
             self._send(stage)
             self._wait_while(is_building, BUILD_S)
-            if number == 0:
-                self._wait_while(is_deploying, FIRST_STAGE_S)
-            elif not self._wait_while(is_deploying, STAGE_S):
-                logger.warning(
-                    "Not all applications run after %.0f s; deploying the rest.", STAGE_S
-                )
-                break
+            self._wait_while(is_deploying, FIRST_STAGE_S)
         self._send(whole)
 
     def _send(self, config: dict[str, Any]) -> None:
         self._ask(lambda dashboard: deploy(dashboard, config))
 
-    def _wait_while(self, is_busy: Callable[[RayDashboard], object], limit_s: float) -> bool:
-        """Return True as soon as the cluster is not busy, and False when that takes too long."""
+    def _wait_while(self, is_busy: Callable[[RayDashboard], object], limit_s: float) -> None:
+        """Return as soon as the cluster is not busy, or when that takes too long."""
         for _ in range(round(limit_s / DEPLOY_POLL_S)):
             if not self._ask(is_busy):
-                return True
+                return
             self._sleep(DEPLOY_POLL_S)
-        return False
 
     def _ask(self, call: Callable[[RayDashboard], T]) -> T:
         """Repeat a call of the dashboard until it is answered.

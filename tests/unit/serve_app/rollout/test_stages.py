@@ -32,34 +32,22 @@ def config(**deployment: object) -> dict[str, Any]:
         ({}, {}),
     ],
 )
-def test_the_soonest_config_has_one_replica_of_each(shipped, smallest):
-    before = config(**shipped)
-    assert minimal(before) == config(**smallest)
-    assert before == config(**shipped)
+def test_an_application_starts_with_one_replica(shipped, smallest):
+    (before,), (after,) = (config(**each)["applications"] for each in (shipped, smallest))
+    assert minimal(before) == after
+    assert [before] == config(**shipped)["applications"]
 
 
-def test_a_config_grows_from_the_decisions_to_the_whole():
-    """Decisions, then what programs call, the console, and more of one application at a time."""
+def test_decisions_start_before_the_whole_config():
     shipped = shipped_config()
-    (first, called, smallest, *steps) = list(staged_startup(shipped))
+    (first, whole) = staged_startup(shipped)
     assert [each["name"] for each in first["applications"]] == ["inference", "gateway"]
-    assert first["applications"] == smallest["applications"][:2]
-    assert smallest == minimal(shipped)
-    late = [each for each in smallest["applications"] if each not in called["applications"]]
-    assert [each["name"] for each in late] == ["console"]
-    before = smallest
-    for step in steps:
-        changed = [each for each in step["applications"] if each not in before["applications"]]
-        assert len(changed) == 1
-        before = step
-    assert before == shipped
-    alone = [each for each in shipped["applications"] if each in smallest["applications"]]
-    assert [each["name"] for each in alone] == ["console"]
-    assert len(steps) == len(shipped["applications"]) - len(alone)
+    assert first["applications"] == [minimal(each) for each in shipped["applications"][:2]]
+    assert whole == shipped
 
 
-def test_a_config_of_one_replica_is_deployed_once_it_is_complete():
-    assert list(staged_startup(config(num_replicas=1))) == [config(num_replicas=1)]
+def test_a_config_without_decisions_has_one_stage():
+    assert staged_startup(config(num_replicas=2)) == [config(num_replicas=2)]
 
 
 def versioned(front: int = 8100, **versions: int) -> Config:

@@ -24,7 +24,6 @@ from serve_app.processes.supervision.managed_ray import (
     HANGS_S,
     KEPT_SESSIONS,
     REFUSED_PAUSE_S,
-    STAGE_S,
     VITAL,
     ManagedRay,
     remove_old_sessions,
@@ -205,11 +204,7 @@ def deploying(application: Config) -> dict[str, Any]:
 def test_a_new_ray_gets_the_wanted_config_in_stages(ray, wanted, ray_api):
     wanted(config(num_replicas=2))
     ray.wait()
-    assert ray_api.sent == [
-        {"applications": [FIRST]},
-        config(num_replicas=1),
-        config(num_replicas=2),
-    ]
+    assert ray_api.sent == [{"applications": [FIRST]}, config(num_replicas=2)]
 
 
 def test_a_ray_that_does_not_answer_yet_is_asked_again(instance, releases, wanted, ray_api):
@@ -225,8 +220,6 @@ def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
     ray, instance, releases, ray_api, pauses
 ):
     whole = config(num_replicas=2)
-    loans = {"import_path": "serve_app.customers:build", "deployments": [{"num_replicas": 2}]}
-    whole["applications"].append({"name": "loans", **loans})
     releases.add(releases.stage(whole))
     ray.start_or_adopt()
     ray_api.report = deploying
@@ -238,8 +231,8 @@ def test_a_stage_that_does_not_run_delays_the_rest_for_a_while(
 
     ray_api.refuse = end_with_the_whole
     ray.wait()
-    assert len(ray_api.sent) == 3
-    assert pauses.count(DEPLOY_POLL_S) == round((FIRST_STAGE_S + STAGE_S) / DEPLOY_POLL_S)
+    assert len(ray_api.sent) == 2
+    assert pauses.count(DEPLOY_POLL_S) == round(FIRST_STAGE_S / DEPLOY_POLL_S)
 
 
 def test_the_next_stage_waits_until_serve_has_built_the_one_before(ray, wanted, ray_api):
@@ -250,13 +243,13 @@ def test_the_next_stage_waits_until_serve_has_built_the_one_before(ray, wanted, 
     def build(application: Config) -> dict[str, Any]:
         stage = len(ray_api.sent)
         polls[stage] += 1
-        built = polls[stage] > 10 or stage == 3
+        built = polls[stage] > 10 or stage == 2
         return ends(application) if built else deploying(application) | {"deployments": {}}
 
     ray_api.report = build
     ray.wait()
     assert ray_api.sent[-1] == whole
-    assert min(polls[1], polls[2]) >= 10
+    assert polls[1] >= 10
 
 
 @pytest.mark.parametrize(
