@@ -144,8 +144,8 @@ lock: $(TOOLS)/.done
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
 PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
-	tests/unit/test_ray_private_setup_worker.py tests/unit/test_routing_by_run.py tests/unit/serve_app/processes \
-	tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
+	tests/unit/test_ray_private_setup_worker.py tests/unit/test_ray_private_fork_server.py \
+	tests/unit/test_routing_by_run.py tests/unit/serve_app/processes tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 
 # Run what relies on Ray's private code with the newest Ray (RAY=2.61.0: with that one), in a separate environment.
 compatibility:

@@ -13,15 +13,12 @@ from typing import Any
 from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import RequestMetadata
 from ray.serve._private.constants import (
-    RAY_SERVE_METRICS_EXPORT_INTERVAL_MS,
     SERVE_HTTP_REQUEST_DISCONNECT_DISABLED_HEADER,
     SERVE_HTTP_REQUEST_TIMEOUT_S_HEADER,
 )
 
 ACCEPTED_AT_ONCE = 32
 TICK_S = 0.5
-REPORT_S = RAY_SERVE_METRICS_EXPORT_INTERVAL_MS / 1000
-REST_REPORT_S = max(1.0, REPORT_S)
 BACKLOG = 2048  # as uvicorn's: the last call sets it for all copies
 
 logger = logging.getLogger("ray.serve")
@@ -90,7 +87,7 @@ def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
         task, server = await start(app, http_options, *args, **kwargs)
         replica = app.__self__
         reason = _needs_wrapper(replica, http_options)
-        server.main_loop = functools.partial(tick, server, replica._metrics_manager)
+        server.main_loop = functools.partial(tick, server)
         server.accepting_more = asyncio.create_task(accept_more(server))  # keeps a reference
         if reason is None:
             server.config.http = protocol(ReplicaStats(replica))
@@ -102,15 +99,12 @@ def install_protocol(protocol: Callable[[ReplicaStats], MakeProtocol]) -> None:
     serve_replica.start_asgi_http_server = start_speaking
 
 
-async def tick(server: Any, metrics: Any) -> None:
-    """Run uvicorn's main loop five times as slowly, and while the replica rests, Serve's metrics.
+async def tick(server: Any) -> None:
+    """Run uvicorn's main loop five times as slowly.
 
-    Both wake ten times a second, which costs a resting replica more than all else in Python. The
-    first tick of uvicorn, as each tenth one, renews the header Date.
+    It wakes ten times a second. The first tick, as each tenth one, renews the header Date.
     """
     while not await server.on_tick(0):
-        is_busy = metrics._num_ongoing_requests or metrics._cached_request_counter
-        metrics._cached_metrics_interval_s = REPORT_S if is_busy else REST_REPORT_S
         await asyncio.sleep(TICK_S)
 
 

@@ -35,6 +35,7 @@ MODULES = {
     "growth": "many hidden states or junctions beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
     "overload": "well-behaved clients beside too many connections",
+    "rest": "memory and CPU time of the whole system at rest, and seconds until it serves",
 }
 ERRORS = (
     BenchmarkError,

@@ -175,7 +175,7 @@ KILLS = (
     ServiceFault("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
     ServiceFault("controller", "Serve's controller", _kill("ray::ServeController")),
     ServiceFault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
-    ServiceFault("supervisor", "the supervisor of Ray and the edge", _kill("supervision run")),
+    ServiceFault("supervisor", "the supervisor of Ray and the edge", _kill("supervision.run")),
     ServiceFault("raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S),
     ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S),
     ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S),

@@ -17,7 +17,7 @@ FREE_DISK_BYTES = 1 << 30
 
 
 def command(ports: Ports, ray_dir: Path) -> list[str]:
-    """Return ``ray start`` in the foreground."""
+    """Return the command that starts Ray and stays."""
     # Without the data folder on the path, which is the working folder.
     ray = [sys.executable, "-P", "-m", "deployments.ray_private.command"]
     # The monitor is for autoscaling in a cloud, and all of Ray ends when it dies.
@@ -59,8 +59,6 @@ def environment(ports: Ports) -> dict[str, str]:
         "RAY_task_events_max_num_task_in_gcs": "1000",
         # 16 arenas would keep 2 MB more in each replica.
         "MALLOC_ARENA_MAX": "2",
-        # Serve's proxies and replicas add up their metrics ten times a second otherwise.
-        "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "1000",
         # Unused metrics: the time of each handler, hundreds in a second at rest,
         # and the memory of the dashboard's processes, which Ray measures every 5 s.
         "RAY_event_stats": "0",

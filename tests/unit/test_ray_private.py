@@ -47,7 +47,8 @@ def test_only_one_package_imports_what_is_private_to_ray():
         if any(map(is_private, imports_of(path)))
     }
     assert users == {
-        f"deployments/ray_private/{name}.py" for name in ("command", "core", "http_server", "serve")
+        f"deployments/ray_private/{name}.py"
+        for name in ("command", "core", "fork_server", "http_server", "serve")
     }
 
 

@@ -124,24 +124,18 @@ async def test_a_server_accepts_many_connections_in_a_turn_and_none_when_it_has_
         socket.create_connection(address, timeout=1)
 
 
-async def test_a_server_ticks_until_it_ends_and_serve_reports_seldom_while_it_rests(monkeypatch):
+async def test_a_server_renews_the_date_until_it_ends(monkeypatch):
     monkeypatch.setattr(http_server, "TICK_S", 0)
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None))
     server.config.load()
-    metrics = SimpleNamespace(_num_ongoing_requests=0, _cached_request_counter={})
-    seen: list[Any] = []
+    seen: list[bytes] = []
 
     async def note() -> None:
-        seen.append((server.server_state.default_headers[0][0], metrics._cached_metrics_interval_s))
+        seen.append(server.server_state.default_headers[0][0])
         server.server_state.default_headers = []
-        metrics._num_ongoing_requests = len(seen) == 1
-        metrics._cached_request_counter = {"/": 1} if len(seen) == 2 else {}
-        server.should_exit = len(seen) == 4
+        server.should_exit = len(seen) == 3
 
-    metrics._cached_metrics_interval_s = None
     server.config.callback_notify = note
     server.config.timeout_notify = 0
-    await asyncio.wait_for(http_server.tick(server, metrics), 5)
-    busy, rest = http_server.REPORT_S, http_server.REST_REPORT_S
-    assert busy < rest
-    assert seen == [(b"date", interval) for interval in (None, busy, busy, rest)]
+    await asyncio.wait_for(http_server.tick(server), 5)
+    assert seen == 3 * [b"date"]
