@@ -1,13 +1,10 @@
 """Workers of one environment are forked from one process, and are what their command would run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,20 +73,20 @@ class Raylet:
 
 
 @pytest.fixture
-def raylet(tmp_path: Path) -> Iterator[Raylet]:
+def raylet(tmp_path):
     raylet = Raylet(tmp_path)
     yield raylet
     raylet.process.kill()
     raylet.process.wait()
 
 
-def test_workers_of_one_environment_have_one_parent(raylet: Raylet) -> None:
+def test_workers_of_one_environment_have_one_parent(raylet):
     first = raylet.start(WHO="me", **{VARIABLE: "1"})
     assert first["parent"] == raylet.start(WHO="me", **{VARIABLE: "2"})["parent"]
     assert first["parent"] != raylet.start(WHO="you")["parent"]
 
 
-def test_a_forked_worker_is_what_its_command_runs(raylet: Raylet) -> None:
+def test_a_forked_worker_is_what_its_command_runs(raylet):
     raylet.start(WHO="me", **{VARIABLE: "1"})
     forked = raylet.start(WHO="me", **{VARIABLE: "2"})
     raylet.sockets.rename(raylet.sockets.with_name("away"))  # nothing can be forked
@@ -102,13 +99,13 @@ def test_a_forked_worker_is_what_its_command_runs(raylet: Raylet) -> None:
     assert forked["printed"] == "printed\n"
 
 
-def test_a_forked_worker_leads_its_process_group(raylet: Raylet) -> None:
+def test_a_forked_worker_leads_its_process_group(raylet):
     for _ in range(2):
         forked = raylet.start()
         assert forked["group"] == forked["pid"]
 
 
-def test_a_forked_worker_has_the_code_that_is_on_the_disk(raylet: Raylet) -> None:
+def test_a_forked_worker_has_the_code_that_is_on_the_disk(raylet):
     before = raylet.start()
     raylet.worker.write_text(WORKER.replace('"revision": 1', '"revision": 2'))
     after = raylet.start()
@@ -116,7 +113,7 @@ def test_a_forked_worker_has_the_code_that_is_on_the_disk(raylet: Raylet) -> Non
     assert before["parent"] == after["parent"]
 
 
-def test_the_next_worker_replaces_a_server_that_has_died(raylet: Raylet) -> None:
+def test_the_next_worker_replaces_a_server_that_has_died(raylet):
     dead = psutil.Process(raylet.start()["parent"])
     dead.send_signal(signal.SIGKILL)
     until(lambda: not dead.is_running())
@@ -125,19 +122,19 @@ def test_the_next_worker_replaces_a_server_that_has_died(raylet: Raylet) -> None
     assert after["preloaded"]
 
 
-def test_a_server_ends_with_its_raylet(raylet: Raylet) -> None:
+def test_a_server_ends_with_its_raylet(raylet):
     server = psutil.Process(raylet.start()["parent"])
     raylet.process.kill()
     raylet.process.wait()
     until(lambda: not server.is_running())
 
 
-def test_nothing_is_forked_where_workers_would_draw_the_same_random_numbers(raylet: Raylet) -> None:
+def test_nothing_is_forked_where_workers_would_draw_the_same_random_numbers(raylet):
     raylet.random.write_text(RANDOM.replace("os.urandom(8)", "b'drawn once'"))
     assert not raylet.start()["preloaded"]
 
 
-def test_workers_that_have_imported_this_ray_draw_different_random_numbers() -> None:
+def test_workers_that_have_imported_this_ray_draw_different_random_numbers():
     program = "from deployments.ray_private.fork_server import *; preload(); print(draws_differ())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
