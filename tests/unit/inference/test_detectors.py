@@ -112,6 +112,16 @@ async def test_a_run_of_one_setting_is_imported_in_the_other(policy_file, client
     assert await ask(client, 2, run="back") == await ask(client, 2)
 
 
+async def test_the_policy_sees_the_estimate(policy_file, client):
+    async with replicas(policy_file, 1) as (diagnosing,):
+        diagnosed = await ask(diagnosing, 0, reads=-5)
+        assert diagnosed.pop("failed_detectors") == {LANE: "impossible"}
+        estimate = (0.0 + 0.2 + 0.0) / 3  # the mean of the three lanes with the same green
+        plain = await ask(client, 0, reads=estimate)
+    assert diagnosed["action"] == plain["action"]
+    assert diagnosed["confidence"] == pytest.approx(plain["confidence"])
+
+
 async def test_the_console_is_told_which_readings_are_estimates(policy_file):
     async with replicas(policy_file, 1) as (client,):
         watched = client.service.policies.watched_steps  # type: ignore[attr-defined]
