@@ -166,6 +166,15 @@ async def test_a_home_that_leaves_takes_everything_along_and_stays_out():
 
 
 @simulated
+async def test_a_home_that_ray_has_replaced_does_not_begin():
+    world = World(SimulatedStore())
+    await world.agree()
+    process = Process(world.machines[0], "replaced")
+    with pytest.raises(UnavailableError, match="another home"):
+        await world.make_home(process).start()
+
+
+@simulated
 async def test_a_long_outage_of_the_store_delays_copies_and_nothing_else():
     for is_local in (True, False):
         options = StateOptions(snapshot_period_s=3600)
