@@ -19,9 +19,10 @@ from deployments.stateful.shards import (
     shard_of,
 )
 from deployments.stateful.table import Listed
-from deployments.stateful.term import HomeRecord, SupersededError
+from deployments.stateful.term import HomeRecord, SupersededError, Term
 from deployments.store import StoreUnavailable
 from tests.unit.stateful_home.simulated import (
+    APP,
     LAYOUT,
     LOG,
     Process,
@@ -30,6 +31,7 @@ from tests.unit.stateful_home.simulated import (
     now,
     row_of,
     simulate,
+    store_client,
     version_of,
 )
 
@@ -317,6 +319,40 @@ def test_rows_of_a_run_are_written_together():
         assert len({place[name] for name in names if name.startswith(b"run%d\0" % run)}) == 1
     huge = divide([b"huge\0%d" % n for n in range(ROWS_PER_WRITE * 20)])
     assert len(huge) == 3
+
+
+# Terms
+
+
+@simulated
+async def test_a_late_write_is_settled_before_the_next_one():
+    store = SimulatedStore()
+    client = store_client(store, Process(World(store).machines[0], "a process"))
+    term = Term(client, APP, 0)
+    found, stored = await term.read()
+    await term.begin(HomeRecord(found.term + 1, "n", "a process"), stored)
+    for late, lost in ((1.0, 0.0), (0.0, 1.0)):
+        store.late, store.lost = late, lost
+        for value in (b"1", b"2"):
+            with pytest.raises(StoreUnavailable):
+                await term.write({"s/x": value})
+        store.late = store.lost = 0.0
+        await term.write({"s/x": b"3"}, copied=3)
+        await asyncio.sleep(5)
+        assert store.rows["s/x"] == b"3"
+        assert record_of(store) == term.record
+    other = Term(client, APP, 0)
+    await other.begin(HomeRecord(2, "m", "another"), store.rows[RECORD])
+    assert not await term.is_mine()
+    with pytest.raises(SupersededError):
+        await term.write({"s/x": b"4"})
+    with pytest.raises(UnavailableError):  # of two at the same time
+        await term.begin(HomeRecord(3, "k", "a third"), stored)
+    assert store.rows["s/x"] == b"3"
+
+
+def record_of(store: SimulatedStore) -> HomeRecord:
+    return HomeRecord.unpack(store.rows[RECORD])
 
 
 # Layouts
