@@ -61,10 +61,13 @@ async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
     assert kept.get(Key("run", BIG)) == pytest.approx(hidden, abs=1e-4)
 
 
-async def test_it_follows_its_share_of_the_runs(replicas, service):
+async def test_it_follows_its_share_of_the_runs_until_it_is_dropped(replicas, service):
     await reconfigure(service, canary=replicas.canary(mode="shadow", share=0.5))
     for run in (LOW, HIGH):
         await make_steps(service, run, 5)
+    await settled(service, 5)
+    await reconfigure(service)
+    await make_steps(service, LOW, 2)
     await settled(service, 5)
 
 
