@@ -265,6 +265,14 @@ async def test_a_run_of_which_a_row_has_failed_is_not_ended(client):
     assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
 
 
+async def test_the_end_of_a_sequence_remembers_logits(client):
+    await infer(client, body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True}))
+    last = logits_body("a") | {"parameters": {"sequence_id": 7, "sequence_end": True}}
+    first = await infer(client, last)
+    assert None not in first["logits"]
+    assert await infer(client, last) == first
+
+
 async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(client, service):
     huge = float(np.finfo(np.float32).max)
     body = body_of(SMALL, SMALL)
@@ -304,6 +312,12 @@ async def test_a_repeated_row_has_its_logits_while_its_state_makes_no_other_step
     end = int(response.headers["inference-header-content-length"])
     n_actions = repeated.shape[1]
     assert np.isnan(np.frombuffer(response.content, "<f4", n_actions, end)).all()
+
+
+async def test_a_row_has_logits_though_its_step_was_made_for_a_request_without_them(client):
+    await infer(client, {**logits_body("a"), "outputs": [{"name": "step"}]})
+    outputs = await infer(client, logits_body("a"))
+    assert (outputs["step"], None in outputs["logits"]) == ([1], False)
 
 
 async def test_another_policy_has_no_logits_for_a_repeated_row(client, service, policy_folder):
