@@ -1,7 +1,5 @@
 """A cluster that commands, rollouts and the supervisor call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Which store a cluster may have, and which nodes Ray lets into it."""
 
-from __future__ import annotations
-
 import pytest
 import ray
 from ray._private.utils import check_version_info, compute_version_info

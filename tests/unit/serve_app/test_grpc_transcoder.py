@@ -1,7 +1,5 @@
 """Triton's gRPC client, a transcoder, and the inference service's HTTP application."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The Kubernetes manifest has the serve config, its sizes, confinement, and no secret."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ray asks for a token that only its owner can read, unless the operator chooses otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

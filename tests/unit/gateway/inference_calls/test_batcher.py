@@ -1,7 +1,5 @@
 """Steps that share calls, with calls that answer as the test says."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from collections.abc import Sequence

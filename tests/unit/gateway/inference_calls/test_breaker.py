@@ -1,7 +1,5 @@
 """The circuit breaker, on a clock of the test's own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

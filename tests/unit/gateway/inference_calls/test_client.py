@@ -1,7 +1,5 @@
 """What the client makes of calls that fail: a second call of the same step, in time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Exchanges with a server that sends, byte for byte, what the test says."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

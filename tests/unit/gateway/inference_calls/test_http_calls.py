@@ -1,7 +1,5 @@
 """Calls over HTTP, against a real socket that answers as the test says."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command line of the benchmarks, and what they generate."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

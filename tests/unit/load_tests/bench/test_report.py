@@ -1,7 +1,5 @@
 """The medians and tables of a report."""
 
-from __future__ import annotations
-
 import pytest
 
 from load_tests.bench.report import Column, Results, results_table

@@ -1,7 +1,5 @@
 """How a client records an answer or its absence; a wrong record would blind the checker."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

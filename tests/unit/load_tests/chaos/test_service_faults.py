@@ -1,7 +1,5 @@
 """A fault counts as injected only when its effect is seen."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which promises a fault must keep."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """CPU time and memory of processes that come and go."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

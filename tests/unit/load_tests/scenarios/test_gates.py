@@ -1,7 +1,5 @@
 """Gates are read from a file that is checked, and judged by what was measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

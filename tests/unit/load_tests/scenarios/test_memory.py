@@ -1,7 +1,5 @@
 """Memory of processes: samples, names, and growth after the warm-up."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

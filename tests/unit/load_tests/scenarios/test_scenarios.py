@@ -1,7 +1,5 @@
 """The scenarios, and how many users there are at each moment."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A system that cannot be loaded is refused with a message that says what to do."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

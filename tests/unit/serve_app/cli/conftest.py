@@ -1,7 +1,5 @@
 """Commands as an operator types them, on a separate data folder."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import NamedTuple

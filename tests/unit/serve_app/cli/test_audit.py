@@ -1,7 +1,5 @@
 """``greenwave audit``, and what the other commands record."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import stat

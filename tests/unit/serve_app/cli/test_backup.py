@@ -1,7 +1,5 @@
 """``greenwave store backup`` and ``greenwave store restore``."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import subprocess

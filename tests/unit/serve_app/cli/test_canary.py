@@ -1,7 +1,5 @@
 """``greenwave canary``: its arguments, what it deploys and prints."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """``greenwave deploy`` refuses what cannot be served, and prints how to undo the rest."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A shell that reads what is printed has the variables of the config, whatever is in them."""
 
-from __future__ import annotations
-
 import stat
 import subprocess
 from pathlib import Path

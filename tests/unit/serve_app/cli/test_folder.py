@@ -1,7 +1,5 @@
 """The current folder: which config counts, what ``.env`` sets, and what ``init`` writes."""
 
-from __future__ import annotations
-
 import os
 import stat
 

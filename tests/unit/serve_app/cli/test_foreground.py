@@ -1,7 +1,5 @@
 """The first process of a container stays until a signal, and leaves no process behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

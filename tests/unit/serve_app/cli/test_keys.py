@@ -1,7 +1,5 @@
 """``greenwave keys``, and what the keys then verify."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

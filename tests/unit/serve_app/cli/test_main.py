@@ -1,7 +1,5 @@
 """What every command has in common: errors end in one sentence."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``greenwave cluster node`` compares this machine with a cluster, and checks its Redis."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """``greenwave store export`` and ``greenwave store import``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``greenwave lab shadow`` as typed, against a gateway that is a small HTTP server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``greenwave up`` refuses a config whose policy cannot be served, unless asked to do without."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

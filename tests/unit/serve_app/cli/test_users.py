@@ -1,7 +1,5 @@
 """``greenwave users``, and the passwords that it reads."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """An exchange of the client with a test's own answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from greenwave.client.call import NoReply, Reply, Send

@@ -1,7 +1,5 @@
 """The demo finds the running system, and names what is missing."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

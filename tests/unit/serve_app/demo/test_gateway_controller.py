@@ -1,7 +1,5 @@
 """The controller through the gateway: logs in, applies answers, and goes on without them."""
 
-from __future__ import annotations
-
 import json
 import types
 from collections import Counter

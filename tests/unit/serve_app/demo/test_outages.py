@@ -1,7 +1,5 @@
 """Which stretches of a run went without the policy, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

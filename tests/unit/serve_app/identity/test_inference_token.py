@@ -1,7 +1,5 @@
 """Inference tokens of the environment and of a file, and the refusal of unsafe ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

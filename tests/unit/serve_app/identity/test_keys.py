@@ -1,7 +1,5 @@
 """The keys of tokens: their sources, and the reload of a changed file."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,7 +1,5 @@
 """Configurations of Serve's front, rendered by Ray's own code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The edge's configuration, and the errors of an edge that cannot start."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Which HAProxy is started, and the levels of its lines."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

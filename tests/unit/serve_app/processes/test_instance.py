@@ -1,7 +1,5 @@
 """An instance's ports and processes are its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

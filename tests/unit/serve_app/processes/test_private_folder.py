@@ -1,7 +1,5 @@
 """A folder is used only if no other user can read, write or replace what is in it."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

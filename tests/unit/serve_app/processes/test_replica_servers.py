@@ -1,7 +1,5 @@
 """Where the edge learns which replicas there are: the configuration that Serve itself writes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -1,7 +1,5 @@
 """A canary in the serve config: started, changed, promoted and dropped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

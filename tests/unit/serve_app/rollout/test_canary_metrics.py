@@ -1,7 +1,5 @@
 """The metrics of a canary, from what the nodes export."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a config needs, counted as Serve counts it, and whether a cluster has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The strict check of serve configs, and that the shipped ones agree with each other."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The statuses of applications, and which of them are final."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

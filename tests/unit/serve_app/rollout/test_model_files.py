@@ -1,7 +1,5 @@
 """What must not start: diagnoses without data, and policies that were not trained for the layer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The configs that were deployed with success are kept in order, the oldest forgotten."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 

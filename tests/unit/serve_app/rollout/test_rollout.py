@@ -1,7 +1,5 @@
 """A config that does not run changes nothing: the current release is restored."""
 
-from __future__ import annotations
-
 import _thread
 import errno
 import os

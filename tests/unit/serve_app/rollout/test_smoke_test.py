@@ -1,7 +1,5 @@
 """Problems of a system that runs, but not as its config asks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

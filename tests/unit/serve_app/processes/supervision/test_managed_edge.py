@@ -1,7 +1,5 @@
 """The edge under supervision: a real HAProxy without servers."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

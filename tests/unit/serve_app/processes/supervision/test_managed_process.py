@@ -1,7 +1,5 @@
 """A supervisor restarts its process at once after a long run, and with backoff in a crash loop."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
