@@ -18,6 +18,7 @@ from deployments.console.stream import Audience, Client
 from deployments.console.view import View
 from deployments.console.what_if import NoDecisionError, WhatIf
 from deployments.feed.messages import Report
+from deployments.feed.publisher import NoFeedError
 from deployments.http.probes import Check
 from deployments.log import RateLimitedLogger
 from models.maps.road_map import road_map_of
@@ -80,7 +81,11 @@ class ConsoleService:
         self._last_open = 0.0
 
     async def hold_feed(self) -> WatchedFeed:
-        """Open the feed, and hold it while no console is open: it lives as long as its handle."""
+        """Open the feed unless it runs, and hold it: it lives as long as its creator's handle."""
+        if self._feed is not None:
+            with contextlib.suppress(NoFeedError):
+                await self._feed.check()
+                return self._feed  # another handle would not keep it alive
         self._feed = await self._open_feed()
         return self._feed
 
@@ -105,14 +110,16 @@ class ConsoleService:
             self._news.set()
         return await client.next()
 
-    async def what_if(self, run: str, junction: str, lane: int) -> dict[str, Any]:
-        """Return the policy's latest decision for a junction, over the length of one queue.
+    async def what_if(
+        self, run: str, junction: str, lane: int, step: int | None = None
+    ) -> dict[str, Any]:
+        """Return the policy's decision at a step, or its latest, over the length of one queue.
 
         Raises:
             NoDecisionError: no decision is known, or the junction has no such lane.
             AnotherPolicyError: the policy that has decided is not available any more.
         """
-        decision = self.view.runs.latest(run, junction)
+        decision = self.view.runs.latest(run, junction, step)
         if decision is None:
             raise NoDecisionError("No decision of the policy is known for this junction and run")
         return await self._what_if.curve(decision, lane)

@@ -13,6 +13,7 @@ import numpy as np
 from deployments.console.replicas import Replica
 from deployments.feed.hub import COLLECT_S
 from deployments.feed.messages import Contents, Decision, Report, Source
+from deployments.feed.publisher import NoFeedError
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
@@ -66,20 +67,25 @@ class FakeFeed:
         reports: to be collected; an error is raised.
         wanted: the runs that were asked for, each time.
         missing: it cannot be asked.
+        dead: it has died, until it is opened again.
     """
 
     reports: asyncio.Queue[Report | Exception] = field(default_factory=asyncio.Queue)
     wanted: list[list[str]] = field(default_factory=list)
     opened: int = 0
     missing: bool = False
+    dead: bool = False
 
     async def open(self) -> FakeFeed:
         self.opened += 1
+        self.dead = False
         return self
 
     async def check(self) -> None:
         if self.missing:
-            raise RuntimeError("the actor has died")
+            raise RuntimeError("it hangs")
+        if self.dead:
+            raise NoFeedError("the actor has died")
 
     async def collect(self, watcher: str, runs: Sequence[str]) -> list[Report]:
         await self.check()
@@ -89,6 +95,7 @@ class FakeFeed:
         except TimeoutError:
             return []
         if isinstance(report, Exception):
+            self.dead = True
             raise report
         return [report]
 

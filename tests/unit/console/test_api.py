@@ -291,8 +291,9 @@ async def test_the_feed_is_held_while_nobody_looks():
     held: weakref.WeakSet[Handle] = weakref.WeakSet()
 
     async def open_feed():
-        handle = next(iter(held), None) or Handle(feed)
-        held.add(handle)
+        handle = Handle(feed)
+        if not held:
+            held.add(handle)  # handles that are got later do not keep it alive
         return handle
 
     service = ConsoleService(None, open_feed, serve.read)
@@ -300,6 +301,7 @@ async def test_the_feed_is_held_while_nobody_looks():
     (first,) = map(id, held)
     with service.audience.member(None) as client:
         await service.next_event(client)
+    await service.checks["feed"].holds()
     await asyncio.sleep(2 * LINGER_S)
     gc.collect()
     assert [id(handle) for handle in held] == [first]
