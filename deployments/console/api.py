@@ -58,10 +58,11 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
         run: str,
         junction: str,
         lane: int,
+        step: int | None = None,
     ) -> dict[str, Any]:
         service.authenticate(request.scope)
         response.headers["cache-control"] = "no-store"
-        return await service.what_if(run, junction, lane)
+        return await service.what_if(run, junction, lane, step)
 
     app.mount("/", StaticFiles(directory=_STATIC, html=True))
     return app

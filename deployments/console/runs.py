@@ -94,11 +94,11 @@ class Runs:
         numbered = [each for kept in shown for each in kept if each[0] > after]
         return [_described(decision) for _, decision in sorted(numbered, key=lambda each: each[0])]
 
-    def latest(self, name: str, junction: str) -> Decision | None:
-        """Return the latest decision of the policy for a junction, with its hidden state."""
+    def latest(self, name: str, junction: str, step: int | None = None) -> Decision | None:
+        """Return the policy's latest decision for a junction, or of a step, with hidden state."""
         run = self._runs.get(name)
         kept: Iterable[tuple[int, Decision]] = run.decisions.get(junction, ()) if run else ()
-        made = [decision for _, decision in kept if decision.hidden is not None]
+        made = [each for _, each in kept if each.hidden is not None and step in (None, each.step)]
         return made[-1] if made else None
 
 

@@ -62,10 +62,9 @@ LEFT = """{trained}
 {output}/start.th     the policy that it began with
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command continues from"""
-SERVE = """Serve it with these arguments of the inference service; the gateway needs the network
-too. Send it the same counts: {counts}. The signals had {times}.
-  network: {network}
-  agent_path: {output}/best.th"""
+SERVE = """Send it the same counts: {counts}. The signals had {times}. Write its serve config with
+
+greenwave init --network {network} --policy {output}/best.th"""
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ def train(folder: Path, scenario: Scenario, *options: str) -> subprocess.Complet
 def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_path, scenario):
     done = train(tmp_path, scenario, "--iterations=1")
     assert done.returncode == 0, done.stderr
-    assert f"agent_path: {tmp_path / 'best.th'}" in done.stderr + done.stdout
+    assert f"--policy {tmp_path / 'best.th'}" in done.stderr + done.stdout
     for kept in ("best.th", "last.th"):
         assert driven(scenario, tmp_path / kept).demanded == len(EVERY_SECOND)
     with (tmp_path / "log.csv").open(newline="") as file:

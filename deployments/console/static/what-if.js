@@ -45,6 +45,7 @@ export class WhatIf {
   /* Ask anew for the latest decision, but not while the user moves the slider. */
   async follow(run, decision) {
     this.run = run;
+    this.step = decision?.step; // 0 for a fallback
     if (decision?.fallback) this.forget();
     if (!decision || decision.fallback || this.asking || document.activeElement === this.slider) return;
     if (this.curve && this.curve.step === decision.step) return;
@@ -52,8 +53,8 @@ export class WhatIf {
   }
 
   async ask() {
-    if (!this.run) return;
-    const wanted = new URLSearchParams({ run: this.run, junction: this.junction.id, lane: this.lane.value });
+    if (!this.run || !this.step) return;
+    const wanted = new URLSearchParams({ run: this.run, junction: this.junction.id, lane: this.lane.value, step: this.step });
     this.asking = true;
     try {
       const curve = await askJson("what_if?" + wanted);

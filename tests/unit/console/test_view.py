@@ -35,6 +35,13 @@ def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
     assert faults == [[], [], ["stuck", "", "", "", ""]]
 
 
+def test_what_if_is_about_the_step_that_a_page_shows_and_else_about_the_latest():
+    runs = View(JUNCTIONS).runs
+    runs.add(report(*(decision(step=step) for step in (3, 4, 5))).contents, 0.0)
+    found = [runs.latest("run", SMALL, step) for step in (None, 4, 9)]
+    assert [each and each.step for each in found] == [5, 4, None]
+
+
 def test_junctions_of_other_networks_are_not_drawn_but_their_run_is_listed():
     view = View(JUNCTIONS)
     view.add(report(decision(junction="elsewhere")), 0.0)
