@@ -67,7 +67,9 @@ class WhatIf:
         observation = np.zeros(junction.obs_size, np.float32)
         observation[: len(decision.observation)] = decision.observation
         rows = np.tile(observation, (len(VALUES) + 1, 1))
-        rows[1:, place] = VALUES
+        values = VALUES.copy()
+        values[np.abs(VALUES - observation[place]).argmin()] = observation[place]  # as it was
+        rows[1:, place] = values
         probabilities = self._step(policy, decision, rows)
         if not np.allclose(probabilities[0], decision.probabilities, atol=TOLERANCE):
             raise AnotherPolicyError(decision.policy)
@@ -75,7 +77,7 @@ class WhatIf:
             "step": decision.step,
             "lane": lane,
             "value": round(float(observation[place]), 4),
-            "values": VALUES.round(4).tolist(),
+            "values": values.round(4).tolist(),
             "probabilities": probabilities[1:].T.round(4).tolist(),
         }
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lab.sim.metrics import Metrics
     from serve_app.demo.stage import AfterStep, Stage
 
-_OF_SHIPPED = ("begin", "counts")
-
 
 def add_demo(command: argparse.ArgumentParser) -> None:
     add_port_base(command)
@@ -62,7 +60,7 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
     if not 0 <= arguments.seed <= MAX_SEED:
         raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     if arguments.network is None:
-        refuse_city_options(parser, arguments, but=_OF_SHIPPED)
+        refuse_city_options(parser, arguments, but=("begin", "counts"))
         if arguments.seconds is not None and (arguments.seconds < 5 or arguments.seconds % 5):
             parser.error("--seconds must be a positive multiple of 5")
     elif arguments.seconds is not None:
@@ -112,15 +110,10 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
 
 def make_remote(client: Client, run_id: str, stage: Stage) -> GatewayController:
     """Return the controller that asks the running system."""
-    return GatewayController(
-        client,
-        run_id,
-        stage.instead,
-        OutageLog(stage.scenario.begin_s, stage.scenario.decision_s),
-        stage.network,
-        stage.instead_in_words,
-        stage.scenario.guarded,
-    )
+    scenario, network, instead = stage.scenario, stage.network, stage.instead_in_words
+    outages = OutageLog(scenario.begin_s, scenario.decision_s)
+    rest = network, instead, scenario.guarded
+    return GatewayController(client, run_id, stage.instead, outages, *rest)
 
 
 def drive(

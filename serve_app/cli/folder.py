@@ -106,10 +106,8 @@ def _of_city(config: str, network: Path, policy: Path | None) -> str:
     for path in files.values():
         path.stat()  # the error names what is missing
     relative = [f"{key} {json.dumps(relpath(path, network.parent))}" for key, path in files.items()]
-    of_service = {"inference": ", ".join(relative)} | dict.fromkeys(
-        ("gateway", "console"), "network: *network"
-    )
-    for service, args in of_service.items():
+    named, again = ", ".join(relative), "network: *network"
+    for service, args in (("inference", named), ("gateway", again), ("console", again)):
         before, builder, after = config.partition(f"import_path: serve_app.{service}:build")
         config = before + builder + after.replace("args: {}", f"args: {{{args}}}", 1)
     return config

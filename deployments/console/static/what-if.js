@@ -61,7 +61,7 @@ export class WhatIf {
       if (wanted.get("run") !== this.run || wanted.get("junction") !== this.junction.id || wanted.get("lane") !== this.lane.value) return;
       this.curve = curve;
       this.slider.disabled = false;
-      this.slider.value = Math.round(curve.value * (curve.values.length - 1));
+      this.slider.value = curve.values.indexOf(curve.value);
       this.draw();
       this.say();
     } catch (error) {
@@ -75,7 +75,7 @@ export class WhatIf {
     if (!this.curve) return;
     const { value, values, probabilities } = this.curve;
     const at = Number(this.slider.value);
-    const now = Math.round(value * (values.length - 1));
+    const now = values.indexOf(value);
     const [then, before] = [best(probabilities, at), best(probabilities, now)];
     const is = "At step " + this.curve.step + ", with " + percent(values[at]) + " of this lane filled: phase " + then + " (" + percent(probabilities[then][at]) + ")";
     setText(this.said, at === now ? is + ", as it was."

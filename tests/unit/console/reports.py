@@ -20,7 +20,7 @@ from models.policy.step import PolicyStep
 
 INFERENCE = Source("inference", "Inference", "replica-1")
 SMALL = "300839359"
-OBSERVATION = [1.0, 0.0, 1.0, 0.25, 0.5, 0.0, 0.125, 0.75]
+OBSERVATION = [1.0, 0.0, 1.0, 0.25, 0.5, 0.0, 0.1337, 0.75]
 
 
 def decision(run: str = "run", step: int = 1, junction: str = SMALL, **other: Any) -> Decision:

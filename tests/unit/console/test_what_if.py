@@ -44,6 +44,15 @@ async def test_the_curve_is_what_the_policy_would_do_from_the_same_hidden_state(
     assert np.ptp(curve["probabilities"], axis=1).max() > 0.001
 
 
+async def test_the_curve_has_the_decision_that_was_made(tmp_path):
+    policy = save(tmp_path / "agent.th", 1)
+    decision = real_decision(policy, str(tmp_path / "agent.th"))
+    curve = await WhatIf().curve(decision, LANE + 2)
+    made = [each[curve["values"].index(curve["value"])] for each in curve["probabilities"]]
+    assert curve["value"] == OBSERVATION[PLACE + 2]
+    assert made == pytest.approx(decision.probabilities, abs=1e-3)
+
+
 async def test_another_policy_in_the_file_does_not_speak_for_the_one_that_decided(tmp_path):
     file = tmp_path / "agent.th"
     decision = real_decision(save(file, 1), str(file))
