@@ -53,12 +53,7 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
 
     @app.get("/what_if")
     async def what_if(
-        request: Request,
-        response: Response,
-        run: str,
-        junction: str,
-        lane: int,
-        step: int | None = None,
+        request: Request, response: Response, run: str, junction: str, lane: int, step: int = 0
     ) -> dict[str, Any]:
         service.authenticate(request.scope)
         response.headers["cache-control"] = "no-store"

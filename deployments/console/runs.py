@@ -94,11 +94,11 @@ class Runs:
         numbered = [each for kept in shown for each in kept if each[0] > after]
         return [_described(decision) for _, decision in sorted(numbered, key=lambda each: each[0])]
 
-    def latest(self, name: str, junction: str, step: int | None = None) -> Decision | None:
-        """Return the policy's latest decision for a junction, or of a step, with hidden state."""
+    def latest(self, name: str, junction: str, step: int = 0) -> Decision | None:
+        """Return the policy's decision for a junction at a step (0: its latest), with its state."""
         run = self._runs.get(name)
         kept: Iterable[tuple[int, Decision]] = run.decisions.get(junction, ()) if run else ()
-        made = [each for _, each in kept if each.hidden is not None and step in (None, each.step)]
+        made = [each for _, each in kept if each.hidden is not None and step in (0, each.step)]
         return made[-1] if made else None
 
 

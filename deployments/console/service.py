@@ -110,10 +110,8 @@ class ConsoleService:
             self._news.set()
         return await client.next()
 
-    async def what_if(
-        self, run: str, junction: str, lane: int, step: int | None = None
-    ) -> dict[str, Any]:
-        """Return the policy's decision at a step, or its latest, over the length of one queue.
+    async def what_if(self, run: str, junction: str, lane: int, step: int = 0) -> dict[str, Any]:
+        """Return the policy's decision at a step (0: its latest) over the length of one queue.
 
         Raises:
             NoDecisionError: no decision is known, or the junction has no such lane.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import textwrap
 from difflib import get_close_matches
 from os.path import relpath
@@ -92,7 +93,7 @@ def _init(options: argparse.Namespace) -> None:
         raise CommandError("--policy belongs to a city: add its --network.")
     for path, text in texts.items():
         if path.exists():
-            notes.print(f"{path} is there already, and stays as it is.")
+            notes.print(f"{path} is there already, and stays as it is; remove it to write it anew.")
             continue
         mode = 0o600 if path == ENV_FILE else 0o644  # for secrets
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
@@ -101,16 +102,21 @@ def _init(options: argparse.Namespace) -> None:
 
 
 def _of_city(config: str, network: Path, policy: Path | None) -> str:
-    """Return the shipped config with a city's network, which it names once, and its policy."""
+    """Return the shipped config with a city's network, which it names once, and its policy.
+
+    Its inference application has another name: hidden states of another network may be kept.
+    """
     files = {"network: &network": network} | ({"agent_path:": policy} if policy else {})
     for path in files.values():
         path.stat()  # the error names what is missing
     relative = [f"{key} {json.dumps(relpath(path, network.parent))}" for key, path in files.items()]
+    app = f"inference-{re.sub('[^A-Za-z0-9]', '-', network.stem)}"
     named, again = ", ".join(relative), "network: *network"
-    for service, args in (("inference", named), ("gateway", again), ("console", again)):
+    asking = f"{again}, inference_app: {app}"
+    for service, args in (("inference", named), ("gateway", asking), ("console", again)):
         before, builder, after = config.partition(f"import_path: serve_app.{service}:build")
         config = before + builder + after.replace("args: {}", f"args: {{{args}}}", 1)
-    return config
+    return config.replace("- name: inference\n", f"- name: {app}\n")
 
 
 def env_example() -> str:

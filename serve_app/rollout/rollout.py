@@ -127,11 +127,15 @@ class Rollout:
         """Wait until the config of :meth:`prepare_start` runs, and make it the current release.
 
         Raises:
-            DeployError: it does not run, and the previous release has been restored.
+            DeployError: it does not run; the current release stays the one before.
         """
-        with self.releases.rollout_lock(), self._restoring_release(after_interrupt=False):
-            self._wait(_names(config))
-            self.releases.add(self.releases.pending)
+        with self.releases.rollout_lock():
+            try:
+                self._wait(_names(config))
+                self.releases.add(self.releases.pending)
+            except (DeployError, OSError):
+                self.releases.discard_pending()
+                raise
 
     def _warn_of_losses(self, config: Config) -> None:
         """Warn of what the commands of a canary have changed, and the config does not have."""
@@ -169,8 +173,8 @@ class Rollout:
             keep(staged)
 
     @contextmanager
-    def _restoring_release(self, after_interrupt: bool = True) -> Iterator[None]:
-        """Restore the current release when the block fails, and on Ctrl-C if asked to."""
+    def _restoring_release(self) -> Iterator[None]:
+        """Restore the current release when the block fails, and on Ctrl-C."""
         try:
             yield
         except (DeployError, OSError) as error:
@@ -178,8 +182,6 @@ class Rollout:
             reason = str(error).rstrip(".")
             raise DeployError(f"{reason}. {self._restore()}") from error
         except KeyboardInterrupt as interrupt:
-            if not after_interrupt:
-                raise
             self.warn(_INTERRUPTED)
             self.releases.discard_pending()
             raise KeyboardInterrupt(f"Interrupted. {self._restore()}") from interrupt

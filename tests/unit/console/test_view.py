@@ -38,7 +38,7 @@ def test_a_decision_is_shown_once_to_who_was_told_and_again_to_who_comes_new():
 def test_what_if_is_about_the_step_that_a_page_shows_and_else_about_the_latest():
     runs = View(JUNCTIONS).runs
     runs.add(report(*(decision(step=step) for step in (3, 4, 5))).contents, 0.0)
-    found = [runs.latest("run", SMALL, step) for step in (None, 4, 9)]
+    found = [runs.latest("run", SMALL, step) for step in (0, 4, 9)]
     assert [each and each.step for each in found] == [5, 4, None]
 
 

@@ -47,8 +47,9 @@ def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
     config = folder / "town" / "town.yaml"
     assert config.read_text().count("town.json") == 1
     args = {each["name"]: each["args"] for each in read_config(config)["applications"]}
-    assert (folder / "agent.th").samefile(args["inference"]["agent_path"])
-    for service in ("inference", "gateway", "console"):
+    assert (folder / "agent.th").samefile(args["inference-town"]["agent_path"])
+    assert args["gateway"]["inference_app"] == "inference-town"
+    for service in ("inference-town", "gateway", "console"):
         assert args[service]["network"] == str(town)
     assert main(["init", "--network", "none.json"]) == 1
     assert "none.json: No such file" in capsys.readouterr().err
