@@ -8,7 +8,6 @@ import os
 import re
 import textwrap
 from difflib import get_close_matches
-from os.path import relpath
 from pathlib import Path
 from typing import get_args
 
@@ -107,11 +106,10 @@ def _of_city(config: str, network: Path, policy: Path | None) -> str:
     Its inference application has another name: hidden states of another network may be kept.
     """
     files = {"network: &network": network} | ({"agent_path:": policy} if policy else {})
-    for path in files.values():
-        path.stat()  # the error names what is missing
-    relative = [f"{key} {json.dumps(relpath(path, network.parent))}" for key, path in files.items()]
+    # the error names what is missing
+    found = [f"{key} {json.dumps(str(path.resolve(strict=True)))}" for key, path in files.items()]
     app = f"inference-{re.sub('[^A-Za-z0-9]', '-', network.stem)}"
-    named, again = ", ".join(relative), "network: *network"
+    named, again = ", ".join(found), "network: *network"
     asking = f"{again}, inference_app: {app}"
     for service, args in (("inference", named), ("gateway", asking), ("console", again)):
         before, builder, after = config.partition(f"import_path: serve_app.{service}:build")
