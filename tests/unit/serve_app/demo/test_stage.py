@@ -1,5 +1,7 @@
 """What the demo simulates: the shipped network, or a city in whose outages queues decide."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED
+from serve_app.cli.demo import drive
 from serve_app.cli.main import parser_of
 from serve_app.demo.stage import OwnQueues, behind_safety_layer, stage_of
 
@@ -29,6 +32,13 @@ def test_without_a_network_file_it_is_an_hour_of_the_shipped_network():
     assert (stage.scenario.counts, everything.scenario.counts) == ("standing", "all")
     behind = behind_safety_layer(stage)
     assert (stage.scenario.guarded, behind.scenario.guarded) == (False, True)
+
+
+def test_a_run_is_no_faster_than_its_speed():
+    stage = stage_of(parser_of("demo").parse_args(["demo", "--seconds", "10"]))
+    began = time.monotonic()
+    drive("fixed time", stage.peer, stage, 1, speed=20)
+    assert time.monotonic() - began >= 10 / 20
 
 
 @pytest.mark.parametrize(("queues", "phase"), [((0.5, 0.2), 0), ((0.5, 0.3), 1)])
