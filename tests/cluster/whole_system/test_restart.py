@@ -1,6 +1,7 @@
 """All of Ray, the edge and Redis are killed under load and return; then the system is stopped."""
 
 import asyncio
+import contextlib
 import secrets
 import socket
 
@@ -8,7 +9,8 @@ import httpx
 
 from load_tests.chaos.injectors import kill
 from load_tests.chaos.requests import Record, Stream, new_records, sending
-from load_tests.harness.system_under_test import SystemUnderTest
+from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
+from load_tests.harness.waiting import wait_until
 from serve_app.processes.process_tags import Role
 from tests.cluster.whole_system.conftest import whole_config
 from tests.cluster.whole_system.test_access import INGRESS, JUNCTION, OBSERVATION, STEP, url_of
@@ -18,6 +20,13 @@ from tests.support.waiting import until_async
 WRITES = 300
 
 
+def says_status(sut: SystemUnderTest) -> bool:
+    """Run the command, and return whether it finds every part ready."""
+    with contextlib.suppress(FaultInjectionError):
+        return bool(sut.run("status"))
+    return False
+
+
 def step(sut: SystemUnderTest, service: str) -> int:
     url = f"{sut.instance.base_url}{service}/predict_action"
     headers = {"X-Simulation-Run": "kept", **sut.inference_access()}
@@ -25,9 +34,7 @@ def step(sut: SystemUnderTest, service: str) -> int:
     return int(answer.raise_for_status().headers["x-hidden-state-step"])
 
 
-async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(
-    sut,
-):
+async def test_everything_is_killed_and_returns_with_all_that_was_acknowledged(sut):
     await asyncio.to_thread(sut.prepare, whole_config())
     record, url = Record(), sut.edge.urls()["loans"]
     loans = (new_records("loans", n * 10**9, record) for n in range(1, 9))
@@ -58,7 +65,7 @@ def test_no_log_and_no_argument_contains_a_secret_and_down_leaves_no_process(sut
     use_secrets(sut, dict(list(known.items())[-2:]))  # each of which waits for the store
     sut.redis.start()
     assert sut.wait_until_whole()
-    sut.run("status")
+    wait_until(lambda: says_status(sut), 60, "every part is ready, now that the store is back")
     sut.run("audit", "--export", str(tmp_path / "audit.jsonl"))
 
     looked_for = Disclosure(

@@ -106,7 +106,7 @@ class TestOverload:
         async with serving(app_with(handle, max_waiting=1000)) as server:
             # a kept connection could reach the server's limit of idle seconds on a slow machine
             limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
-            async with httpx.AsyncClient(limits=limits, timeout=30) as client:
+            async with httpx.AsyncClient(limits=limits, timeout=120) as client:
                 posts = [client.post(f"{server.url}/api{PATH}") for _ in range(400)]
                 answers = await asyncio.gather(*posts)
         statuses = Counter(answer.status_code for answer in answers)
