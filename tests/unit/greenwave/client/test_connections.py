@@ -93,7 +93,11 @@ def test_a_client_has_all_its_connections_over_a_unix_socket(kind, tmp_path):
     assert (len(server.requests), server.connections) == (3, 1)
 
 
-@pytest.mark.parametrize("url", ["http://nowhere.invalid", "https://127.0.0.1:1", closed_port()])
+@pytest.mark.parametrize(
+    "url",
+    ["http://nowhere.invalid", "https://127.0.0.1:1", closed_port()],
+    ids=["no name", "TLS", "closed"],
+)
 def test_a_host_that_is_not_there_has_got_nothing(exchange, url):
     answer = exchange(request(url, timeout_s=5))
     assert isinstance(answer, NoReply)
