@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from lab.net.intergreen import WALKS_AT, intergreen_of, yellow_of
+from lab.net.intergreen import WALKS_AT, YELLOWS_S, intergreen_of, yellow_after
 from lab.net.nema import nema_stages
 from lab.net.net import SumoLink, SumoNet, read_sumo_net
 from lab.net.program import Program
@@ -32,7 +32,6 @@ from models.signals.states import YELLOW_S
 SIGNALS_OF_RAILWAYS = {"rail_signal", "rail_crossing"}
 DETECTED_M = 50.0  # some standing cars; a stub of a metre has no room for one
 SHOWN_OF_A_KIND = 5
-FASTEST = 70.5 / 3.6  # m/s that a yellow is defined for
 _NAME_LENGTH = 200
 
 Remark = Callable[[str, str], None]  # kind of remark, and the sentence
@@ -161,7 +160,7 @@ def junction_of(
     for lane in lanes.keys() - set(served):
         remark("never green", f"{signal}: lane {lane} never gets green and is left out.")
     for lane in lanes:
-        if net.lanes[lane].speed_limit > FASTEST:
+        if round(net.lanes[lane].speed_limit * 3.6) > YELLOWS_S[-1][0]:
             remark("fast", f"{signal}: {lane} allows more than 70 km/h; its yellow is 5 s.")
     return JunctionEntry(
         id=signal,
@@ -299,7 +298,7 @@ def _links(net: SumoNet, links: list[SumoLink], size: int) -> tuple[Link, ...]:
 
 def _yellow_s(net: SumoNet, link: SumoLink) -> int | None:
     """Return the yellow of a way, None if it is the usual one."""
-    yellow_s = YELLOW_S if link.walked else yellow_of(net.lanes[link.lane].speed_limit)
+    yellow_s = yellow_after(net, link)
     return None if yellow_s == YELLOW_S else yellow_s
 
 

@@ -64,6 +64,11 @@ def yellow_of(speed_limit: float) -> int:
     return next((seconds for up_to, seconds in YELLOWS_S if allowed <= up_to), YELLOWS_S[-1][1])
 
 
+def yellow_after(net: SumoNet, link: SumoLink) -> int:
+    """Return the seconds of yellow after a link's green."""
+    return YELLOW_S if link.walked else yellow_of(net.lanes[link.lane].speed_limit)
+
+
 def intergreen_of(
     net: SumoNet,
     signal: str,
@@ -85,7 +90,7 @@ def intergreen_of(
             link.turn != "s",
             net.way(link),
             net.lanes[link.to].width_m if link.walked and link.to in net.lanes else None,
-            YELLOW_S if link.walked else yellow_of(net.lanes[link.lane].speed_limit),
+            yellow_after(net, link),
         )
         for link in links
     ]

@@ -138,7 +138,8 @@ def _status(options: argparse.Namespace) -> None:
     else:
         instance = running(options)
         dashboard, releases = instance.dashboard, releases_of(instance)
-    if (config := releases.current()) is None:
+    config = releases.current()
+    if config is None:
         raise CommandError("Nothing is deployed.")
     app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)

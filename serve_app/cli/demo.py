@@ -110,10 +110,15 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
 
 def make_remote(client: Client, run_id: str, stage: Stage) -> GatewayController:
     """Return the controller that asks the running system."""
-    scenario, network, instead = stage.scenario, stage.network, stage.instead_in_words
-    outages = OutageLog(scenario.begin_s, scenario.decision_s)
-    rest = network, instead, scenario.guarded
-    return GatewayController(client, run_id, stage.instead, outages, *rest)
+    return GatewayController(
+        client,
+        run_id,
+        stage.instead,
+        OutageLog(stage.scenario.begin_s, stage.scenario.decision_s),
+        stage.network,
+        stage.instead_in_words,
+        stage.scenario.guarded,
+    )
 
 
 def drive(

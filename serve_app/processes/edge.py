@@ -31,7 +31,6 @@ from serve_app.errors import EdgeError
 from serve_app.processes.edge_backends import (
     City,
     backends_in,
-    city_backends,
     paths_of,
     replicas_backend,
     rules_of,
@@ -43,6 +42,7 @@ from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
 from serve_app.processes.replica_servers import ReplicaServers, ServeFront
 from serve_app.processes.status_file import StatusFile
+from serve_app.rollout.capacity import INFERENCE
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "configs" / "edge.cfg.tmpl"
 # Serve's front; Ray's Python proxy as its backup; the front again, given up two seconds later; and
@@ -189,10 +189,11 @@ class Edge:
             for name, route in APPLICATIONS.items()
             if name != "inference"
         ]
-        backends += [
-            replicas_backend(name, route, of_runs if name == "inference" else None)
-            for name, route in APPLICATIONS.items()
-        ]
+        shipped = [City(name, route, name) for name, route in APPLICATIONS.items()]
+        cities = [city._replace(name=f"city-{city.name}") for city in self.cities]
+        for name, route, kind in shipped + cities:
+            bounds = of_runs if kind in ("inference", INFERENCE) else {}
+            backends.append(replicas_backend(name, route, **bounds))
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
             {f"{name}_port": port for name, port in asdict(self.ports).items()},
             host=self.host,
@@ -213,7 +214,7 @@ class Edge:
             servers=servers,
             city_paths=paths_of(self.cities),
             city_rules=rules_of(self.cities),
-            backends="\n".join([*backends, *city_backends(self.cities, of_runs)]),
+            backends="\n".join(backends),
         )
 
     def replica_servers(self) -> ReplicaServers:

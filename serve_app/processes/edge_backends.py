@@ -1,18 +1,19 @@
 """The edge's ways to the replicas: a backend for each application, in HAProxy's configuration.
 
-A city beside the shipped one is an inference service, a gateway, or both, at paths of its own. It
-is reached at the port of the inference service, and its requests go to its replicas directly, too.
+A city beside the shipped one is an inference service, a gateway, or both, at other paths. It is
+reached at the port of the inference service, and its requests go to its replicas directly, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
 
+MAXCONN = 1000  # requests that a replica works on at once, unless its backend says otherwise
 _REPLICAS = """\
 backend {name}-replicas from replicas
     option httpchk GET /-/routes
@@ -47,8 +48,7 @@ _PATHS = {
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # others take Serve's front
 _PATH = re.compile(r"(/[A-Za-z0-9_.~-]+)+")
 _ELSEWHERE = "/api/", "/density/", "/flow/", "/console/"  # not at the inference service's port
-_BACKEND = re.compile(r"^backend (\S+-replicas) from replicas$(.*?)(?=^\S|\Z)", re.M | re.S)
-_ROUTE = re.compile(r"expect string '\"(.+)\":'")
+_BACKEND = re.compile(r"(?ms)^backend (\S+-replicas) from .*?'\"(/.*?)\":'(.*?)(?=^\S|\Z)")
 _MAXCONN = re.compile(r"default-server maxconn (\d+)")
 
 
@@ -68,11 +68,11 @@ class Backend(NamedTuple):
     """Replicas of an application.
 
     Attributes:
-        maxconn: requests that one works on at once; None for the usual number.
+        maxconn: requests that one works on at once.
     """
 
     route: str
-    maxconn: int | None
+    maxconn: int
 
 
 def cities_of(config: Mapping[str, Any]) -> tuple[City, ...]:
@@ -80,9 +80,10 @@ def cities_of(config: Mapping[str, Any]) -> tuple[City, ...]:
     cities = []
     for each in config.get("applications", ()):
         city = City(each["name"], each.get("route_prefix") or "/", each["import_path"])
-        is_elsewhere = f"{city.route}/".startswith(_ELSEWHERE)
-        if city.kind in _PATHS and _NAME.fullmatch(city.name) and _PATH.fullmatch(city.route):
-            cities += [] if is_elsewhere else [city]
+        if city.kind not in _PATHS or f"{city.route}/".startswith(_ELSEWHERE):
+            continue
+        if _NAME.fullmatch(city.name) and _PATH.fullmatch(city.route):
+            cities.append(city)
     return tuple(sorted(cities, key=lambda city: (-len(city.route), city)))
 
 
@@ -100,27 +101,20 @@ def rules_of(cities: tuple[City, ...]) -> str:
     )
 
 
-def replicas_backend(name: str, route: str, of_runs: Mapping[str, int] | None = None) -> str:
+def replicas_backend(name: str, route: str, **of_runs: int) -> str:
     """Return the backend of an application's replicas.
 
     Args:
-        of_runs: bounds of an inference service, which are ``at_once`` and ``waiting``.
+        of_runs: bounds of an inference service: ``at_once`` and ``waiting``.
     """
-    rules = "" if of_runs is None else _OF_RUNS.format(name=name, **of_runs)
+    rules = _OF_RUNS.format(name=name, **of_runs) if of_runs else ""
     return _REPLICAS.format(name=name, route=route, rules=rules)
-
-
-def city_backends(cities: tuple[City, ...], of_runs: Mapping[str, int]) -> Iterator[str]:
-    for city in cities:
-        bounds = of_runs if city.kind == INFERENCE else None
-        yield replicas_backend(f"city-{city.name}", city.route, bounds)
 
 
 def backends_in(config: str) -> dict[str, Backend]:
     """Return the backends of replicas in a configuration, by name."""
     found = {}
-    for name, lines in _BACKEND.findall(config):
-        route, maxconn = _ROUTE.search(lines), _MAXCONN.search(lines)
-        if route is not None:
-            found[name] = Backend(route[1], int(maxconn[1]) if maxconn else None)
+    for name, route, rules in _BACKEND.findall(config):
+        maxconn = _MAXCONN.search(rules)
+        found[name] = Backend(route, int(maxconn[1]) if maxconn else MAXCONN)
     return found

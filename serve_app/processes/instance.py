@@ -180,11 +180,12 @@ class Instance:
             code = ended()
             if code is not None or time.monotonic() > deadline:
                 written = self.log.read_text(errors="replace").split("\n")
-                last = next(filter(str.strip, reversed(written)), f"it ended with code {code}")
-                slow = f"it does not answer after {START_TIMEOUT_S:.0f} s"
+                why = next(filter(str.strip, reversed(written)), f"it ended with code {code}")
+                if code is None:
+                    why = f"it does not answer after {START_TIMEOUT_S:.0f} s"
                 self.stop_ray()
                 raise InstanceError(
-                    f"Ray did not start: {(slow if code is None else last).strip().rstrip('.')}."
+                    f"Ray did not start: {why.strip().rstrip('.')}."
                     f" Its logs are in {self.ray_dir / 'session_latest' / 'logs'}."
                 )
             time.sleep(0.1)

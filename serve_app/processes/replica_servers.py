@@ -38,8 +38,6 @@ _REMOVE = "set server {server} state maint; del server {server}"
 _EXPECTED = re.compile("New server registered|Server deleted|still has connections")
 _IN_MAINTENANCE = 0x01
 
-MAXCONN = 1000  # requests that a replica takes on at once, unless its backend says another number
-
 Servers = dict[str, str]  # address by name
 
 
@@ -189,7 +187,5 @@ def _addition(server: str, address: str, backend: Backend, taken: set[int]) -> s
     name = server.partition("/")[2]
     number = server_id(name, taken)
     taken.add(number)
-    maxconn = backend.maxconn or MAXCONN
-    return _ADD.format(
-        server=server, address=address, id=number, weight=weight(name), maxconn=maxconn
-    )
+    settings = {"id": number, "weight": weight(name), "maxconn": backend.maxconn}
+    return _ADD.format(server=server, address=address, **settings)

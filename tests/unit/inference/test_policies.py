@@ -1,4 +1,4 @@
-"""The file of the policy in service, and a canary beside it: its runs, with states of its own."""
+"""The file of the policy in service, and a canary beside it: its runs, and its own states."""
 
 from pathlib import Path
 
