@@ -1,15 +1,15 @@
-"""The asynchronous client, which awaits what the engine asks for."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import aiohttp
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import Call, NoReply, Pause, Reply, Send, Steps, describe
+from greenwave.client.call import Call, NoReply, Reply, Send, describe
 from greenwave.client.service import Asynchronous
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
@@ -24,63 +24,6 @@ class Exchange(Protocol):
     async def __call__(self, send: Send, /) -> Reply | NoReply: ...
 
     async def close(self) -> None: ...
-
-
-class AsyncClient(BaseClient[Asynchronous, Exchange]):
-    """A client for an event loop, whose tasks can share it; ``async with`` closes it."""
-
-    async def close(self) -> None:
-        """Close the connections; later calls raise InvalidInputError."""
-        self._closed = True
-        await self._exchange.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def _perform(self, call: Call[Result], /) -> Result:
-        self._check_open(call)
-        return await self._run(self._engine.perform(call))
-
-    async def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Any = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            match step:
-                case Send():
-                    outcome = await self._exchange(step)
-                case Pause():
-                    await asyncio.sleep(step.seconds)
-                    outcome = None
-                case _:
-                    outcome = await self._run_exclusively(step.steps, step.timeout_s)
-
-    async def _run_exclusively(self, steps: Steps[Any], timeout_s: float) -> Any:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._exclusive.acquire()
-        except TimeoutError:
-            return None
-        try:
-            return await self._run(steps)
-        finally:
-            self._exclusive.release()
-
-    def _start(
-        self,
-        exchange: Exchange | None,
-        connections: int,
-        tls: ssl.SSLContext | None,
-        unix_socket: str | None,
-    ) -> None:
-        self._exchange = exchange or Connections(connections, tls, unix_socket)
-        self._exclusive = asyncio.Lock()
 
 
 class Connections:
@@ -162,3 +105,41 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
             raise aiohttp.ClientPayloadError(f"the answer is longer than {MAX_ANSWER} bytes")
         parts.append(chunk)
     return b"".join(parts)
+
+
+class AsyncClient(BaseClient[Asynchronous, Exchange]):
+    """A client for an event loop, whose tasks can share it; ``async with`` closes it."""
+
+    _connect = Connections
+    _make_lock = asyncio.Lock
+
+    async def close(self) -> None:
+        """Close the connections; later calls raise InvalidInputError."""
+        self._closed = True
+        await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _perform(self, call: Call[Result], /) -> Result:
+        self._check_open(call)
+        return await self._complete(call)
+
+    async def _exchange(self, send: Send, /) -> Reply | NoReply:
+        return await self._connections(send)
+
+    async def _pause(self, seconds: float, /) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _acquire(self, timeout_s: float, /) -> bool:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return bool(await self._login_lock.acquire())
+        except TimeoutError:
+            return False
+
+    def _release(self) -> None:
+        self._login_lock.release()

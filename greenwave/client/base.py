@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,8 +29,11 @@ from greenwave.client.settings import (
 AnyExchange = TypeVar("AnyExchange")
 
 
-class BaseClient(ABC, Generic[Mode, AnyExchange]):
+class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
     """A client of a running system."""
+
+    _connect: Callable[[int, ssl.SSLContext | None, str | None], AnyExchange]
+    _make_lock: Callable[[], Any]
 
     def __init__(
         self,
@@ -65,13 +69,14 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
         if token is not None and (username is not None or password is not None):
             raise InvalidInputError("Give a token, or a username and a password, not both")
-        login = make_login(at.gateway, username, password)
-        self._engine = CallEngine(timeouts, retries, login)
+        super().__init__(timeouts, retries, make_login(at.gateway, username, password))
         self._bearer = make_bearer(token, "token", "what `greenwave tokens create` has written")
         origin = "INFERENCE_TOKEN of the service"
         inference_bearer = make_bearer(inference_token, "inference_token", origin)
         self._closed = False
-        self._start(exchange, connections, tls, None if unix_socket is None else str(unix_socket))
+        path = None if unix_socket is None else str(unix_socket)
+        self._connections = exchange or self._connect(connections, tls, path)
+        self._login_lock = self._make_lock()
         perform = self._perform
         self.gateway: Gateway[Mode] = Gateway(perform, at.gateway)
         self.inference: Inference[Mode] = Inference(perform, at.inference, inference_bearer)
@@ -88,16 +93,6 @@ class BaseClient(ABC, Generic[Mode, AnyExchange]):
     def _check_open(self, call: Call[Any]) -> None:
         if self._closed:
             raise InvalidInputError("The client is closed", call=str(call))
-
-    @abstractmethod
-    def _start(
-        self,
-        exchange: AnyExchange | None,
-        connections: int,
-        tls: ssl.SSLContext | None,
-        unix_socket: str | None,
-    ) -> None:
-        """Create the connections, unless there is an exchange, and the lock of exclusive steps."""
 
     @abstractmethod
     def _perform(self, call: Call[Any], /) -> Any:

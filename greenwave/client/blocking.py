@@ -1,4 +1,4 @@
-"""The blocking client, which does what the engine asks for."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import Call, NoReply, Pause, Reply, Send, Steps
+from greenwave.client.call import Call, NoReply, Reply, Send
 from greenwave.client.service import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
@@ -26,60 +26,6 @@ class Exchange(Protocol):
     def __call__(self, send: Send, /) -> Reply | NoReply: ...
 
     def close(self) -> None: ...
-
-
-class Client(BaseClient[Blocking, Exchange]):
-    """A blocking client of a running system. Threads can share it; ``with`` closes it."""
-
-    def close(self) -> None:
-        """Close the connections; later calls raise InvalidInputError."""
-        self._closed = True
-        self._exchange.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _perform(self, call: Call[Result], /) -> Result:
-        self._check_open(call)
-        return self._run(self._engine.perform(call))
-
-    def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Any = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            match step:
-                case Send():
-                    outcome = self._exchange(step)
-                case Pause():
-                    time.sleep(step.seconds)
-                    outcome = None
-                case _:
-                    outcome = self._run_exclusively(step.steps, step.timeout_s)
-
-    def _run_exclusively(self, steps: Steps[Any], timeout_s: float) -> Any:
-        if not self._exclusive.acquire(timeout=timeout_s):
-            return None
-        try:
-            return self._run(steps)
-        finally:
-            self._exclusive.release()
-
-    def _start(
-        self,
-        exchange: Exchange | None,
-        connections: int,
-        tls: ssl.SSLContext | None,
-        unix_socket: str | None,
-    ) -> None:
-        self._exchange = exchange or Connections(connections, tls, unix_socket)
-        self._exclusive = threading.Lock()
 
 
 class Connections:
@@ -195,3 +141,42 @@ def _read(chunks: Iterable[bytes]) -> bytes:
             raise httpcore.ReadError(f"the answer is longer than {MAX_ANSWER} bytes")
         parts.append(chunk)
     return b"".join(parts)
+
+
+class Client(BaseClient[Blocking, Exchange]):
+    """A blocking client of a running system. Threads can share it; ``with`` closes it."""
+
+    _connect = Connections
+    _make_lock = staticmethod(threading.Lock)
+
+    def close(self) -> None:
+        """Close the connections; later calls raise InvalidInputError."""
+        self._closed = True
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _perform(self, call: Call[Result], /) -> Result:
+        self._check_open(call)
+        try:
+            self._complete(call).send(None)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        raise AssertionError("a blocking call was suspended")
+
+    async def _exchange(self, send: Send, /) -> Reply | NoReply:
+        return self._connections(send)
+
+    async def _pause(self, seconds: float, /) -> None:
+        time.sleep(seconds)
+
+    async def _acquire(self, timeout_s: float, /) -> bool:
+        return bool(self._login_lock.acquire(timeout=timeout_s))
+
+    def _release(self) -> None:
+        self._login_lock.release()

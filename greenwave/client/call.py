@@ -1,15 +1,11 @@
-"""A call of a service, and the steps that a client takes for it.
-
-A generator yields the next step; a client takes it, blocking or awaiting, and sends the outcome
-back. The two kinds of clients differ in nothing else.
-"""
+"""A call of a service, the request that a client sends for it, and its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -86,7 +82,7 @@ class Call(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request within these times; the outcome is a Reply or a NoReply."""
+    """A request, and its longest times."""
 
     method: str
     url: str
@@ -94,25 +90,3 @@ class Send:
     body: bytes | None
     timeout_s: float
     connect_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Wait; the outcome is None."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusive:
-    """Run these steps while no other call runs exclusive ones; the outcome is their result.
-
-    It is None if the other calls do not finish within ``timeout_s``.
-    """
-
-    steps: Steps[Any]
-    timeout_s: float
-
-
-Steps = Generator[Send | Pause | Exclusive, Any, Result]
-"""The steps that a call needs, which return its result."""

@@ -1,12 +1,16 @@
-"""Performs a call: attempts, pauses and logins within one deadline, without input and output."""
+"""Performs a call: attempts, pauses and logins within one deadline.
+
+What a call waits for is in the two kinds of clients, which differ in nothing else.
+"""
 
 from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-from greenwave.client.call import Call, Effect, Exclusive, Pause, Reply, Result, Send, Steps
+from greenwave.client.call import Call, Effect, NoReply, Reply, Result, Send
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -22,8 +26,10 @@ from greenwave.client.settings import Retries, Timeouts
 _COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}
 
 
-class CallEngine:
+class CallEngine(ABC):
     """Decides how calls are performed, and keeps the token that they share.
+
+    The coroutines of a blocking client block, and never suspend.
 
     Args:
         login: None for a client without user name and password.
@@ -45,28 +51,44 @@ class CallEngine:
         self._clock = clock
         self._chance = chance
 
-    def perform(self, call: Call[Result]) -> Steps[Result]:
-        """Yield the steps of a call, and return its result.
+    @abstractmethod
+    async def _exchange(self, send: Send, /) -> Reply | NoReply:
+        """Send a request within its times."""
+
+    @abstractmethod
+    async def _pause(self, seconds: float, /) -> None:
+        """Wait."""
+
+    @abstractmethod
+    async def _acquire(self, timeout_s: float, /) -> bool:
+        """Take the lock of logins; return False if other calls hold it for too long."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Release the lock of logins."""
+
+    async def _complete(self, call: Call[Result]) -> Result:
+        """Return the result of a call.
 
         Raises:
-            GreenwaveError: the call has no result; see :mod:`greenwave.client.errors`.
+            GreenwaveError: it has none; see :mod:`greenwave.client.errors`.
         """
         deadline = self._clock() + self._timeouts.total_s
-        return self._perform(call, deadline, self._retries.attempts)
+        return await self._attempt(call, deadline, self._retries.attempts)
 
-    def _perform(self, call: Call[Result], deadline: float, most: int) -> Steps[Result]:
+    async def _attempt(self, call: Call[Result], deadline: float, most: int) -> Result:
         attempts, perhaps_done, logged_in_anew = 0, False, False
         while True:
             token = None
             if call.authorized:
                 try:
-                    token = yield from self._token(call, deadline)
+                    token = await self._token(call, deadline)
                 except UnavailableError as error:
                     if not perhaps_done:
                         raise
                     raise _placed(_unknown(error), call, attempts) from error
             attempts += 1
-            reply = yield self._send(call, token, deadline)
+            reply = await self._exchange(self._request(call, token, deadline))
             if isinstance(reply, Reply) and reply.status in call.answers:
                 result = _read(call, reply, attempts)
                 pause_s = self._pause_s(attempts)
@@ -89,9 +111,9 @@ class CallEngine:
                     if perhaps_done and isinstance(final, UnavailableError):
                         final = _unknown(final)
                     raise _placed(final, call, attempts)
-            yield Pause(pause_s)
+            await self._pause(pause_s)
 
-    def _send(self, call: Call[Result], token: str | None, deadline: float) -> Send:
+    def _request(self, call: Call[Result], token: str | None, deadline: float) -> Send:
         headers: Mapping[str, str] = {**_COMMON, **call.headers}
         if token is not None:
             headers = {**headers, "authorization": f"Bearer {token}"}
@@ -112,29 +134,28 @@ class CallEngine:
             )
         return self._login
 
-    def _token(self, call: Call[Result], deadline: float) -> Steps[str]:
+    async def _token(self, call: Call[Result], deadline: float) -> str:
         login = self._login_of(call)
         if token := login.fresh(self._clock()):
             return token
-        token = yield Exclusive(self._renew(login, deadline), max(0.0, deadline - self._clock()))
-        if isinstance(token, GreenwaveError):
-            raise token
-        if not isinstance(token, str):
+        if not await self._acquire(max(0.0, deadline - self._clock())):
             raise UnavailableError("Other calls' login took too long", call=str(login.call))
-        return token
+        try:
+            return await self._renew(login, deadline)
+        finally:
+            self._release()
 
-    def _renew(self, login: Login, deadline: float) -> Steps[str | GreenwaveError]:
-        """Return a token, or why the gateway is unavailable for a login."""
+    async def _renew(self, login: Login, deadline: float) -> str:
         now = self._clock()
         if token := login.fresh(now):
             return token  # another call was first
         before = login.good(now)
         try:
             most = self._retries.attempts if before is None else 1
-            grant = yield from self._perform(login.call, deadline, most)
-        except (UnavailableError, TooManyLoginsError) as error:
+            grant = await self._attempt(login.call, deadline, most)
+        except (UnavailableError, TooManyLoginsError):
             if before is None:
-                return error
+                raise
             login.postpone(self._clock())
             return before
         return login.keep(grant, now)

@@ -3,16 +3,15 @@
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
 from greenwave.client.blocking import Exchange
-from greenwave.client.call import Call, Effect, Exclusive, NoReply, Pause, Reply, Send, Steps
+from greenwave.client.call import Call, Effect, NoReply, Reply, Send
 from greenwave.client.engine import CallEngine
 from greenwave.client.login import Login
-from greenwave.client.settings import Retries, Timeouts
+from greenwave.client.settings import RETRIES, TIMEOUTS, Retries, Timeouts
 
 Result = TypeVar("Result")
 
@@ -66,57 +65,46 @@ class Awaited:
         self._exchange.close()
 
 
-@dataclass
-class Play:
-    """A performer whose requests take ``answer_s`` each, or all of their time if they are lost.
+class Play(CallEngine):
+    """An engine whose requests take ``answer_s`` each.
 
     Attributes:
         sent: every request, and ``pauses`` between them in seconds.
     """
 
-    outcomes: Iterable[Reply | NoReply]
-    timeouts: Timeouts = Timeouts()  # noqa: RUF009  # frozen
-    retries: Retries = Retries()  # noqa: RUF009
-    login: Login | None = None
-    chance: float = 0.0
-    now: float = 1000.0
-    answer_s: float = 0.0
-    sent: list[Send] = field(default_factory=list)
-    pauses: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._coming = iter(self.outcomes)
-        self._engine = CallEngine(
-            self.timeouts,
-            self.retries,
-            self.login,
-            clock=lambda: self.now,
-            chance=lambda: self.chance,
-        )
+    def __init__(
+        self,
+        outcomes: Iterable[Reply | NoReply],
+        timeouts: Timeouts = TIMEOUTS,
+        retries: Retries = RETRIES,
+        login: Login | None = None,
+        chance: float = 0.0,
+        answer_s: float = 0.0,
+    ) -> None:
+        super().__init__(timeouts, retries, login, lambda: self.now, lambda: chance)
+        self.now = 1000.0
+        self.sent: list[Send] = []
+        self.pauses: list[float] = []
+        self._coming = iter(outcomes)
+        self._answer_s = answer_s
 
     def perform(self, call: Call[Result]) -> Result:
-        return self._run(self._engine.perform(call))
+        return asyncio.run(self._complete(call))
 
     @property
     def paths(self) -> list[str]:
         return [send.url.removeprefix("http://service") for send in self.sent]
 
-    def _run(self, steps: Steps[Result]) -> Result:
-        outcome: Any = None
-        while True:
-            try:
-                taken = steps.send(outcome)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            match taken:
-                case Send():
-                    self.sent.append(taken)
-                    outcome = next(self._coming)
-                    self.now += self.answer_s
-                case Pause(seconds):
-                    self.pauses.append(seconds)
-                    self.now += seconds
-                    outcome = None
-                case Exclusive(inner):
-                    outcome = self._run(inner)
+    async def _exchange(self, send: Send, /) -> Reply | NoReply:
+        self.sent.append(send)
+        self.now += self._answer_s
+        return next(self._coming)
+
+    async def _pause(self, seconds: float, /) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    async def _acquire(self, timeout_s: float, /) -> bool:
+        return True
+
+    def _release(self) -> None: ...
