@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lab.train.forecasts.dataset import DAY_SLOTS, MINUTES, Calendar, Measurements
+from lab.train.forecasts.dataset import DAY_SLOTS, MINUTES, Calendar
 from models.networks.shipped import JUNCTIONS
 
 EDGES = ("north", "east", "south", "west", "ring", "lane", "path")
@@ -15,10 +15,11 @@ def wave_calendar(n_days: int) -> Calendar:
     daily = 1.1 - np.cos(2 * np.pi * slots / DAY_SLOTS)
     rate = 10 * (1.1 - np.cos(2 * np.pi * minutes / MINUTES))
     counts = random.poisson(rate[:, None], (len(minutes), len(JUNCTIONS)))
-    measurements = Measurements(
+    return Calendar(
+        edges=EDGES,
+        junctions=tuple(JUNCTIONS),
         density=(daily[:, None] * level).astype(np.float32),
         vehicle_count=counts.astype(np.int16),
         avg_speed=(50 - 0.5 * counts).astype(np.float32),
         occupancy=(0.005 * counts).astype(np.float32),
     )
-    return Calendar(EDGES, tuple(JUNCTIONS), measurements)

@@ -1,5 +1,6 @@
 """The shipped models are those of their cards: they give the same figures on the committed days."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from lab.train.forecasts.dataset import (
     flow_windows,
     split_days,
 )
-from lab.train.forecasts.flow import curves_of, reliability
 from lab.train.forecasts.training import Comparison, describe_data
+from models.artifacts import Card
 from models.density.forecast import DensityForecaster
 from models.flow.forecast import FlowForecaster
 
@@ -34,40 +35,33 @@ def test_density_figures_are_those_of_the_card(calendar):
     forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
+    assert forecaster.edges == density.most_congested(calendar, split.train)
     test = density_windows(calendar.density_of(forecaster.edges), split.test, HOUR_SLOTS)
-    errors = np.abs(forecaster(test.inputs) - test.targets).mean(axis=0)
     told: dict[str, Any] = card.metrics["mae_vehicles_per_km"]
-    assert errors.tolist() == pytest.approx([told["LSTM"][e] for e in forecaster.edges], abs=1e-3)
-    assert errors.mean() == pytest.approx(card.test_mae, abs=1e-3)
-    assert beats_every_other(told)
-
-
-def test_density_edges_are_the_most_congested_of_the_training_days(calendar):
-    forecaster = DensityForecaster.load(density.WEIGHTS_FILE)
-    days = split_days(calendar.n_days).train
-    assert forecaster.edges == density.most_congested(calendar, days)
+    check(forecaster.card, told, forecaster.edges, forecaster(test.inputs) - test.targets)
 
 
 def test_flow_figures_are_those_of_the_card(calendar):
     forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
     card, split = forecaster.card, split_days(calendar.n_days)
     assert card.data == describe_data(calendar, split)
-    test = flow_windows(calendar.measurements, split.test, flow.TEST_STRIDE)
-    forecast, truth = curves_of(forecaster, test)
+    test = flow_windows(calendar, split.test, flow.TEST_STRIDE)
     told = card.metrics["mae_vehicles_per_minute"]
-    for junction, row in forecaster.rows.items():
-        ours = test.junctions == row
-        error = np.abs(forecast[ours] - truth[ours]).mean()
-        assert error == pytest.approx(told["LSTM"][junction], abs=1e-3)
-    assert np.abs(forecast - truth).mean() == pytest.approx(card.test_mae, abs=1e-3)
+    check(card, told, forecaster.rows, flow.forecast_all(forecaster, test) - test.targets)
+
+
+def check(card: Card, told: Comparison, columns: Iterable[str], errors: np.ndarray) -> None:
+    found = np.abs(errors).mean(axis=0)
+    assert found.tolist() == pytest.approx([told["LSTM"][each] for each in columns], abs=1e-3)
+    assert found.mean() == pytest.approx(card.test_mae, abs=1e-3)
     assert beats_every_other(told)
 
 
 def test_on_the_test_days_confidence_falls_with_the_minutes_observed(calendar):
     forecaster = FlowForecaster.load(flow.WEIGHTS_FILE)
-    test = flow_windows(calendar.measurements, split_days(calendar.n_days).test, 60)
+    test = flow_windows(calendar, split_days(calendar.n_days).test, 60)
     means = [
-        reliability(forecaster, test, observed).confidences.mean()
+        flow.reliability(forecaster, test, observed).confidences.mean()
         for observed in flow.REPORTED_HISTORIES
     ]
     assert (np.diff(means) < 0).all(), means

@@ -58,11 +58,12 @@ def test_training_ends_without_progress_and_keeps_the_best():
         weights.append(float(network.weight.detach()))
         return next(errors)
 
-    def loss_of(batch: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.l1_loss(network(batch), 10 * batch)
+    def loss_of(rows: torch.Tensor) -> torch.Tensor:
+        one = torch.ones(1, 1)
+        return torch.nn.functional.l1_loss(network(one), 10 * one)
 
     settings = FitSettings(learning_rate=0.1, max_epochs=10, patience=3)
-    best = fit(network, lambda: [torch.ones(1, 1)], loss_of, validate, settings)
+    best = fit(network, 1, 1, loss_of, validate, settings)
     assert best == 1.0
     assert len(weights) == 5
     assert float(network.weight.detach()) == weights[1] != weights[-1]

@@ -6,33 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
-from lab.train.forecasts.dataset import FlowWindows
+from lab.train.forecasts.dataset import Windows, flattened
 from models.flow.forecast import Calibration, FlowForecaster
 from models.flow.window import WINDOW
 
 OBSERVED = (1, 2, 4, 8, 15, 25, 40, 60)
-VEHICLES, SHARE = 1.0, 0.1  # tight enough that a forecast can fail it, wide enough to be of use
+# a tolerance tight enough that a forecast can fail it, and wide enough to be of use
+UNCALIBRATED = Calibration(vehicles=1.0, share=0.1, slope=1.0, observed=(WINDOW,), offsets=(0.0,))
 LEAST_SLOPE = 0.01
 LEAST_RISE = 0.02  # of the offset between two knots, where the data show none
 
 Floats = NDArray[np.float64]
 
 
-def calibrate(forecaster: FlowForecaster, windows: FlowWindows) -> Calibration:
+def calibrate(forecaster: FlowForecaster, windows: Windows) -> Calibration:
     """Fit slope and offsets so that the confidence is the frequency of the event."""
-    start = Calibration(
-        vehicles=VEHICLES, share=SHARE, slope=1.0, observed=(WINDOW,), offsets=(0.0,)
-    )
-    fitted, _ = _fit_logistic(*_margins_and_hits(forecaster, windows, start, WINDOW))
+    fitted, _ = _fit_logistic(*_margins_and_hits(forecaster, windows, WINDOW))
     slope = max(fitted, LEAST_SLOPE)  # on very little data the fit may point the other way
     offsets = [
-        _fit_logistic(*_margins_and_hits(forecaster, windows, start, observed), slope)[1]
+        _fit_logistic(*_margins_and_hits(forecaster, windows, observed), slope)[1]
         for observed in OBSERVED
     ]
     return Calibration(
-        vehicles=VEHICLES,
-        share=SHARE,
+        vehicles=UNCALIBRATED.vehicles,
+        share=UNCALIBRATED.share,
         slope=round(slope, 4),
         observed=OBSERVED,
         offsets=tuple(round(offset, 4) for offset in strictly_rising(offsets)),
@@ -41,29 +40,27 @@ def calibrate(forecaster: FlowForecaster, windows: FlowWindows) -> Calibration:
 
 def strictly_rising(values: Sequence[float]) -> list[float]:
     """Find the nearest values that never fall (isotonic regression), tilted about the last."""
-    last = len(values) - 1
-    never_falling = [
-        max(min(np.mean(values[a : b + 1]) for b in range(i, last + 1)) for a in range(i + 1))
-        for i in range(last + 1)
-    ]
-    return [float(value) - LEAST_RISE * (last - i) for i, value in enumerate(never_falling)]
+    tilt = LEAST_RISE * np.arange(1 - len(values), 1)
+    rising: list[float] = (isotonic_regression(values).x + tilt).tolist()
+    return rising
 
 
-def shortened_inputs(windows: FlowWindows, observed: int) -> Floats:
-    """Return the windows as they are served when only their newest minutes are known."""
-    inputs, oldest = windows.inputs(), WINDOW - observed
-    inputs[:, :oldest] = inputs[:, oldest, None]
-    return inputs
+def shortened_inputs(inputs: Floats, observed: int) -> Floats:
+    """Return (N, 60, 3) windows as they are served when only their newest minutes are known."""
+    shortened, oldest = inputs.copy(), WINDOW - observed
+    shortened[:, :oldest] = inputs[:, oldest, None]
+    return shortened
 
 
 def _margins_and_hits(
-    forecaster: FlowForecaster, windows: FlowWindows, start: Calibration, observed: int
+    forecaster: FlowForecaster, windows: Windows, observed: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Logarithm of tolerance over scale, and whether the error was within the tolerance."""
-    inputs = shortened_inputs(windows, observed)
-    flows, scales = forecaster.outlook(inputs, windows.junctions)
-    margins = np.log(start.tolerance(flows) / scales)
-    return margins, np.abs(flows.round() - windows.targets()) <= start.tolerance(flows.round())
+    inputs, junctions = flattened(windows)
+    flows, scales = forecaster.outlook(shortened_inputs(inputs, observed), junctions)
+    margins = np.log(UNCALIBRATED.tolerance(flows) / scales)
+    errors = np.abs(flows.round() - windows.targets.ravel())
+    return margins, errors <= UNCALIBRATED.tolerance(flows.round())
 
 
 def _fit_logistic(

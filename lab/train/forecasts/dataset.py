@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from lab.sim.daily_demand import DAY_S
 from lab.train.forecasts.days import DAYS_PER_WEEK
 from models.artifacts import ColumnScale
 from models.atomic_write import atomic_write
-from models.flow.window import HORIZON, WINDOW
+from models.flow.window import FEATURES, HORIZON, WINDOW
 
 DATA_FILE = Path(__file__).with_name("measurements.npz")
 HELD_OUT_WEEKS = 2  # for validation, and as many for the test
@@ -24,15 +24,17 @@ SLOT_MINUTES = 5
 HOUR_SLOTS = 60 // SLOT_MINUTES
 DAY_SLOTS = DAY_S // 60 // SLOT_MINUTES
 N_HOURS = 3
+COLUMNS = ("density", *FEATURES)
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Measurements:
+class Calendar:
     """What detectors would have measured on a stretch of days.
 
     Attributes:
+        edges, junctions: names of the columns.
         density: (slots, edges) mean vehicles per kilometre of edge, all lanes together, in slots of
             five minutes; an hour's density is the mean of its twelve.
         vehicle_count: (minutes, junctions) vehicles that crossed the stop lines of the junction's
@@ -42,23 +44,41 @@ class Measurements:
         occupancy: (minutes, junctions) share of the incoming lanes' length under vehicles, mean.
     """
 
+    edges: tuple[str, ...]
+    junctions: tuple[str, ...]
     density: NDArray[np.float32]
     vehicle_count: NDArray[np.int16]
     avg_speed: NDArray[np.float32]
     occupancy: NDArray[np.float32]
 
+    @property
+    def n_days(self) -> int:
+        return len(self.vehicle_count) // MINUTES
+
+    def density_of(self, edges: Sequence[str]) -> Floats:
+        """(slots, len(edges)): columns by name."""
+        return self.density[:, [self.edges.index(edge) for edge in edges]].astype(float)
+
     def save(self, path: Path) -> None:
         """Write all or nothing."""
+        arrays: dict[str, Any] = vars(self)
         with atomic_write(path) as file:
-            np.savez_compressed(file, **asdict(self))
+            np.savez_compressed(file, **arrays)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path = DATA_FILE) -> Self:
         with np.load(path) as arrays:
-            return cls(**arrays)
+            content: dict[str, Any] = {each: arrays[each] for each in COLUMNS}
+            edges, junctions = arrays["edges"].tolist(), arrays["junctions"].tolist()
+        return cls(tuple(edges), tuple(junctions), **content)
 
 
-_COLUMNS = fields(Measurements)
+def join_days(days: Sequence[Calendar]) -> Calendar:
+    """One after the other."""
+    columns: dict[str, Any] = {
+        each: np.concatenate([getattr(day, each) for day in days]) for each in COLUMNS
+    }
+    return replace(days[0], **columns)
 
 
 class Split(NamedTuple):
@@ -80,57 +100,23 @@ def split_days(n_days: int) -> Split:
     )
 
 
-@dataclass(frozen=True)
-class Calendar:
-    """All days, with the names of the columns."""
+class Windows(NamedTuple):
+    """N windows of the past, and what followed each.
 
-    edges: tuple[str, ...]
-    junctions: tuple[str, ...]
-    measurements: Measurements
-
-    @property
-    def n_days(self) -> int:
-        return len(self.measurements.vehicle_count) // MINUTES
-
-    def density_of(self, edges: Sequence[str]) -> Floats:
-        """(slots, len(edges)): columns by name."""
-        columns = [self.edges.index(edge) for edge in edges]
-        return self.measurements.density[:, columns].astype(float)
-
-    def save(self, path: Path) -> None:
-        names = {"edges": np.array(self.edges), "junctions": np.array(self.junctions)}
-        arrays: dict[str, Any] = names | asdict(self.measurements)
-        np.savez_compressed(path, **arrays)
-
-    @classmethod
-    def load(cls, path: Path = DATA_FILE) -> Self:
-        with np.load(path) as arrays:
-            measurements = Measurements(**{each.name: arrays[each.name] for each in _COLUMNS})
-            edges, junctions = arrays["edges"].tolist(), arrays["junctions"].tolist()
-        return cls(tuple(edges), tuple(junctions), measurements)
-
-
-def join_days(days: Sequence[Measurements]) -> Measurements:
-    """One after the other."""
-    return Measurements(
-        **{
-            each.name: np.concatenate([getattr(day, each.name) for day in days])
-            for each in _COLUMNS
-        }
-    )
-
-
-@dataclass(frozen=True)
-class DensityWindows:
-    """(N, 3, edges) hourly densities, (N, edges) of the next hour, and a day before it."""
+    Attributes:
+        inputs: (N, 3, edges) hourly densities, or (N, junctions, 60, 3) minutes of features.
+        targets, yesterday: (N, columns) means of the hour or of the 15 minutes that follow, and of
+            those a day before; on the first day of the calendar, which has none, the same.
+        hours: (N,) begin of the target, in hours since day 0.
+    """
 
     inputs: Floats
     targets: Floats
     yesterday: Floats
-    hours: NDArray[np.int64]  # (N,) start of the target, in hours since day 0
+    hours: Floats
 
 
-def density_windows(density: Floats, days: range, stride: int) -> DensityWindows:
+def density_windows(density: Floats, days: range, stride: int) -> Windows:
     """Windows whose hours all lie in the given days.
 
     Args:
@@ -138,58 +124,40 @@ def density_windows(density: Floats, days: range, stride: int) -> DensityWindows
         stride: slots between windows; a full hour gives the hours of the clock, less gives
             training hours that begin at any time.
     """
-    running = np.cumsum(np.vstack([np.zeros((1, density.shape[1])), density]), axis=0)
-    hourly = (running[HOUR_SLOTS:] - running[:-HOUR_SLOTS]) / HOUR_SLOTS  # by first slot
+    hourly = _running_means(density, HOUR_SLOTS)
     last = days.stop * DAY_SLOTS - (N_HOURS + 1) * HOUR_SLOTS
     starts = np.arange(days.start * DAY_SLOTS, last + 1, stride)
-    target = starts + N_HOURS * HOUR_SLOTS
-    return DensityWindows(
-        inputs=np.stack([hourly[starts + hour * HOUR_SLOTS] for hour in range(N_HOURS)], axis=1),
-        targets=hourly[target],
-        # on the first day of the calendar there is no day before
-        yesterday=hourly[np.where(target >= DAY_SLOTS, target - DAY_SLOTS, target)],
-        hours=target // HOUR_SLOTS,
-    )
+    inputs = np.stack([hourly[starts + hour * HOUR_SLOTS] for hour in range(N_HOURS)], axis=1)
+    return _windows(inputs, hourly, starts + N_HOURS * HOUR_SLOTS, HOUR_SLOTS)
 
 
-@dataclass(frozen=True)
-class FlowWindows:
-    """Where windows begin and what they look at; the features stay in one series for all of them.
-
-    Attributes:
-        series: (minutes, junctions, 3) features.
-        starts, junctions: (N,) first minute and junction of each window.
-    """
-
-    series: Floats
-    starts: NDArray[np.int64]
-    junctions: NDArray[np.int64]
-
-    def inputs(self, rows: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """(n, 60, 3) features, oldest minute first."""
-        minutes = self.starts[rows, None] + np.arange(WINDOW)
-        inputs: Floats = self.series[minutes, self.junctions[rows, None]]
-        return inputs
-
-    def targets(self, days_before: int = 0) -> Floats:
-        """(N,) mean count per minute of the 15 minutes that follow, or of those a day before."""
-        counts = self.series[:, :, 0]
-        running = np.cumsum(np.vstack([np.zeros((1, counts.shape[1])), counts]), axis=0)
-        first = self.starts + WINDOW - days_before * MINUTES
-        total = running[first + HORIZON, self.junctions] - running[first, self.junctions]
-        means: Floats = total / HORIZON
-        return means
-
-
-def flow_windows(measurements: Measurements, days: range, stride: int) -> FlowWindows:
+def flow_windows(calendar: Calendar, days: range, stride: int) -> Windows:
     """Windows of every junction whose minutes all lie in the given days."""
-    columns = (measurements.vehicle_count, measurements.avg_speed, measurements.occupancy)
-    series = np.stack([column.astype(float) for column in columns], axis=2)
+    series = np.stack([getattr(calendar, each).astype(float) for each in FEATURES], axis=2)
     starts = np.arange(days.start * MINUTES, days.stop * MINUTES - WINDOW - HORIZON + 1, stride)
-    n_junctions = series.shape[1]
-    return FlowWindows(
-        series, np.repeat(starts, n_junctions), np.tile(np.arange(n_junctions), len(starts))
-    )
+    inputs = series[starts[:, None] + np.arange(WINDOW)].swapaxes(1, 2)
+    means = _running_means(series[:, :, 0], HORIZON)
+    return _windows(np.ascontiguousarray(inputs), means, starts + WINDOW, 60)
+
+
+def flattened(windows: Windows) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the (N * junctions, 60, 3) inputs of flow windows, and the junction of each."""
+    n_windows, n_junctions = windows.targets.shape
+    inputs = windows.inputs.reshape(-1, *windows.inputs.shape[2:])
+    return inputs, np.tile(np.arange(n_junctions), n_windows)
+
+
+def _running_means(series: Floats, length: int) -> Floats:
+    """Return the means of so many values, by the first of them."""
+    running = np.cumsum(np.vstack([np.zeros((1, series.shape[1])), series]), axis=0)
+    means: Floats = (running[length:] - running[:-length]) / length
+    return means
+
+
+def _windows(inputs: Floats, means: Floats, first: NDArray[np.int64], per_hour: int) -> Windows:
+    day = 24 * per_hour
+    before = np.where(first >= day, first - day, first)
+    return Windows(inputs, means[first], means[before], first / per_hour)
 
 
 def scale_of(values: NDArray[np.floating]) -> ColumnScale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,30 +12,29 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lab.train.forecasts.calibrate import calibrate, shortened_inputs
+from lab.tables import markdown
+from lab.train.forecasts.calibrate import UNCALIBRATED, calibrate, shortened_inputs
 from lab.train.forecasts.dataset import (
-    MINUTES,
     Calendar,
-    FlowWindows,
     Split,
+    Windows,
+    flattened,
     flow_windows,
     scale_of,
-    split_days,
 )
 from lab.train.forecasts.networks import FlowNetwork
 from lab.train.forecasts.training import (
+    LSTM,
+    PERSISTENCE,
     WEIGHTS,
-    Comparison,
-    Curve,
     FitSettings,
     Floats,
     LinearAutoregression,
+    Measured,
     draft_card,
     fit,
-    plot_forecasts,
-    read_options,
+    run,
     save_figure,
-    write_report,
 )
 from models.artifacts import ColumnScale, write_artifact
 from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
@@ -49,26 +48,17 @@ REPORTED_HISTORIES = (60, 15, 4, 1)  # minutes
 TRAIN_STRIDE = 4  # minutes between windows; neighbours tell nearly the same
 TEST_STRIDE = 5
 SHORT_SHARE = 0.5  # of the training windows that lack their oldest minutes
-UNCALIBRATED = Calibration(vehicles=1.0, share=0.1, slope=1.0, observed=(WINDOW,), offsets=(0.0,))
-TITLE = "Flow, vehicles/min: mean absolute error on the test days"
 SHOWN_DAY = 3  # the first Thursday
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = read_options(__doc__, WEIGHTS_FILE, arguments)
-    settings = FitSettings(max_epochs=40, patience=6)
-    calendar = Calendar.load(options.data)
-    split = split_days(calendar.n_days)
-    train(calendar, split, options.output, options.reports, settings)
+PLOT_TITLE = "Flow of the next 15 minutes on a Thursday, by the minute it was made"
 
 
 def train(
     calendar: Calendar, split: Split, output: Path, reports: Path, settings: FitSettings
-) -> FlowForecaster:
+) -> None:
     """Train, calibrate on the validation days, measure on the test days, write what came of it."""
     torch.manual_seed(SEED)
-    learned = flow_windows(calendar.measurements, split.train, TRAIN_STRIDE)
-    held_out = flow_windows(calendar.measurements, split.validation, TEST_STRIDE)
+    learned = flow_windows(calendar, split.train, TRAIN_STRIDE)
+    held_out = flow_windows(calendar, split.validation, TEST_STRIDE)
     config = FlowConfig(
         hidden_dim=HIDDEN_DIM,
         junctions=calendar.junctions,
@@ -81,73 +71,58 @@ def train(
     calibration = calibrate(FlowForecaster(tensors, config, card), held_out)
     config = config.model_copy(update={"calibration": calibration})
     forecaster = FlowForecaster(tensors, config, card)
-    test = flow_windows(calendar.measurements, split.test, TEST_STRIDE)
-    comparison = compare(forecaster, learned, test, calendar.junctions)
+    test = flow_windows(calendar, split.test, TEST_STRIDE)
+    measured = compare(forecaster, learned, test)
     curves = [reliability(forecaster, test, observed) for observed in REPORTED_HISTORIES]
-    stds = np.array([config.scales[j]["vehicle_count"].std for j in calendar.junctions])
-    by_junction = [comparison["LSTM"][junction] for junction in calendar.junctions]
-    card = card.model_copy(
-        update={
-            "test_loss": round(float(np.mean(by_junction / stds)), 4),
-            "test_mae": comparison["LSTM"]["all"],
-            "metrics": {
-                "mae_vehicles_per_minute": comparison,
-                "within_tolerance": round(float(curves[0].hits.mean()), 4),
-                "mean_confidence": round(float(curves[0].confidences.mean()), 4),
-                "calibration_error": round(curves[0].calibration_error, 4),
-                "validation_loss": round(best, 4),
-            },
-        }
-    )
+    metrics = {
+        "mae_vehicles_per_minute": measured.comparison(),
+        "within_tolerance": round(float(curves[0].hits.mean()), 4),
+        "mean_confidence": round(float(curves[0].confidences.mean()), 4),
+        "calibration_error": round(curves[0].calibration_error, 4),
+        "validation_loss": round(best, 4),
+    }
+    card = measured.complete(card, config.table("std")[:, 0], metrics)
     write_artifact(output, tensors, config, card)
-    forecaster = FlowForecaster.load(output)
-    _write_report(forecaster, test, curves, comparison, split, reports)
-    return forecaster
+    day = split.test[min(SHOWN_DAY, len(split.test) - 1)]
+    measured.plot(reports / "flow.png", PLOT_TITLE, range(day, day + 1))
+    _plot_calibration(reports / "flow_confidence.png", "Confidence on the test days", curves)
+    measured.write_report(reports / "flow.md", "Flow", _text(split, calibration, curves))
 
 
 def _scales(calendar: Calendar, days: range) -> dict[str, dict[str, ColumnScale]]:
-    windows = flow_windows(calendar.measurements, days, stride=WINDOW)
+    inputs = flow_windows(calendar, days, stride=WINDOW).inputs
     return {
-        junction: {
-            feature: scale_of(windows.inputs(np.flatnonzero(windows.junctions == row))[..., n])
-            for n, feature in enumerate(FEATURES)
-        }
+        junction: {feature: scale_of(inputs[:, row, :, n]) for n, feature in enumerate(FEATURES)}
         for row, junction in enumerate(calendar.junctions)
     }
 
 
 def _fit(
-    config: FlowConfig, learned: FlowWindows, held_out: FlowWindows, settings: FitSettings
+    config: FlowConfig, learned: Windows, held_out: Windows, settings: FitSettings
 ) -> tuple[FlowNetwork, float]:
     mean, std = config.table("mean"), config.table("std")
-    one_hot = torch.eye(len(config.junctions))
     random = np.random.default_rng(SEED)
 
-    def tensors(windows: FlowWindows) -> tuple[Tensor, Tensor]:
-        """Scaled inputs and targets of all windows."""
-        rows = windows.junctions
-        inputs = ((windows.inputs() - mean[rows, None]) / std[rows, None]).astype(np.float32)
-        targets = ((windows.targets() - mean[rows, 0]) / std[rows, 0]).astype(np.float32)
-        return torch.from_numpy(inputs), torch.from_numpy(targets)
+    def tensors(windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+        """Scaled inputs, one-hot junctions and scaled targets of all windows."""
+        inputs, rows = flattened(windows)
+        inputs = (inputs - mean[rows, None]) / std[rows, None]
+        targets = (windows.targets - mean[:, 0]) / std[:, 0]
+        scaled = [torch.from_numpy(each.astype(np.float32)) for each in (inputs, targets.ravel())]
+        return scaled[0], torch.eye(len(config.junctions))[rows], scaled[1]
 
-    inputs, targets = tensors(learned)
-    validation = tensors(held_out)
+    inputs, junctions, targets = tensors(learned)
+    shown, shown_junctions, came = tensors(held_out)
     network = FlowNetwork(config.hidden_dim, len(config.junctions))
 
-    def batches() -> Iterator[Tensor]:
-        yield from torch.split(torch.randperm(len(inputs)), BATCH)
-
     def loss_of(rows: Tensor) -> Tensor:
-        windows = shorten(inputs[rows], random)
-        outlook = network(windows, one_hot[learned.junctions[rows.numpy()]])
+        outlook = network(shorten(inputs[rows], random), junctions[rows])
         return _laplace_loss(outlook.median, outlook.log_scale, targets[rows])
 
     def validate() -> float:
-        outlook = network(validation[0], one_hot[held_out.junctions])
-        return float((outlook.median - validation[1]).abs().mean())
+        return float((network(shown, shown_junctions).median - came).abs().mean())
 
-    best = fit(network, batches, loss_of, validate, settings)
-    return network, best
+    return network, fit(network, len(inputs), BATCH, loss_of, validate, settings)
 
 
 def shorten(inputs: Tensor, random: np.random.Generator) -> Tensor:
@@ -189,88 +164,52 @@ class Reliability:
         return float(np.abs(said - came).mean())
 
 
-def compare(
-    forecaster: FlowForecaster, learned: FlowWindows, test: FlowWindows, junctions: Sequence[str]
-) -> Comparison:
-    """Mean absolute error on the test days, by method and junction, and over all junctions."""
-    inputs = test.inputs()
-    forecast, targets = curves_of(forecaster, test)
+def compare(forecaster: FlowForecaster, learned: Windows, test: Windows) -> Measured:
+    """Forecast the test days by every method."""
     forecasts = {
-        "LSTM": forecast,
-        "persistence": inputs[:, -HORIZON:, 0].mean(axis=1),
-        "same time yesterday": test.targets(days_before=1),
+        LSTM: forecast_all(forecaster, test),
+        PERSISTENCE: test.inputs[:, :, -HORIZON:, 0].mean(axis=2),
+        "same time yesterday": test.yesterday,
         "linear autoregression": _linear(learned, test),
     }
-    comparison = {}
-    for method, forecast in forecasts.items():
-        errors = np.abs(forecast - targets)
-        row_errors = {
-            junction: round(float(errors[test.junctions == row].mean()), 4)
-            for row, junction in enumerate(junctions)
-        }
-        comparison[method] = {**row_errors, "all": round(float(errors.mean()), 4)}
-    return comparison
+    return Measured(tuple(forecaster.rows), "vehicles/min", test, forecasts)
 
 
-def curves_of(forecaster: FlowForecaster, test: FlowWindows) -> tuple[Floats, Floats]:
-    """(N,) forecasts from full hours and what came."""
-    full = np.full(len(test.starts), WINDOW)
-    return forecaster(test.inputs(), test.junctions, full).flows, test.targets()
+def forecast_all(forecaster: FlowForecaster, windows: Windows) -> Floats:
+    """Return (N, junctions) forecasts from full hours."""
+    inputs, junctions = flattened(windows)
+    flows = forecaster(inputs, junctions, np.full(len(inputs), WINDOW)).flows
+    return flows.reshape(windows.targets.shape)
 
 
-def _linear(learned: FlowWindows, test: FlowWindows) -> Floats:
+def _linear(learned: Windows, test: Windows) -> Floats:
     """One autoregression per junction, over all minutes and features of the window."""
-    forecast = np.empty(len(test.starts))
-    for junction in np.unique(test.junctions):
-        ours = np.flatnonzero(learned.junctions == junction)
-        model = LinearAutoregression(learned.inputs(ours), learned.targets()[ours])
-        theirs = np.flatnonzero(test.junctions == junction)
-        forecast[theirs] = model(test.inputs(theirs))
+    forecast = np.empty_like(test.targets)
+    for junction in range(forecast.shape[1]):
+        model = LinearAutoregression(learned.inputs[:, junction], learned.targets[:, junction])
+        forecast[:, junction] = model(test.inputs[:, junction])
     return forecast
 
 
-def reliability(forecaster: FlowForecaster, test: FlowWindows, observed: int) -> Reliability:
+def reliability(forecaster: FlowForecaster, test: Windows, observed: int) -> Reliability:
     """Confidences, and whether the forecasts, rounded as in answers, are within tolerance."""
-    inputs = shortened_inputs(test, observed)
-    forecasts = forecaster(inputs, test.junctions, np.full(len(inputs), observed))
+    inputs, junctions = flattened(test)
+    shortened = shortened_inputs(inputs, observed)
+    forecasts = forecaster(shortened, junctions, np.full(len(inputs), observed))
     flows = forecasts.flows.round()
-    hits = np.abs(flows - test.targets()) <= forecaster.calibration.tolerance(flows)
+    hits = np.abs(flows - test.targets.ravel()) <= forecaster.calibration.tolerance(flows)
     return Reliability(observed, forecasts.confidences, hits)
 
 
-def _write_report(
-    forecaster: FlowForecaster,
-    test: FlowWindows,
-    curves: list[Reliability],
-    comparison: Comparison,
-    split: Split,
-    folder: Path,
-) -> None:
-    forecast, truth = curves_of(forecaster, test)
-    day = split.test[min(SHOWN_DAY, len(split.test) - 1)]
-    ends = test.starts + WINDOW - day * MINUTES
-    panels = []
-    for junction, row in forecaster.rows.items():
-        shown = np.flatnonzero((test.junctions == row) & (ends >= 0) & (ends < MINUTES))
-        now = test.inputs(shown)[:, -HORIZON:, 0].mean(axis=1)
-        panels.append(Curve(junction, ends[shown] / 60, truth[shown], forecast[shown], now))
-    plot_forecasts(
-        folder / "flow.png",
-        "Flow of the next 15 minutes on a Thursday, by the minute it was made",
-        "vehicles/min",
-        panels,
-    )
-    calibration = forecaster.calibration
+def _text(split: Split, calibration: Calibration, curves: Sequence[Reliability]) -> str:
     event = (
         f"the mean flow of the 15 minutes is within {calibration.vehicles:g} vehicle per minute or "
         f"{calibration.share:.0%} of `predicted_flow`, whichever is more"
     )
-    _plot_calibration(folder / "flow_confidence.png", "Confidence on the test days", curves)
-    rows = "\n".join(
-        f"| {curve.observed} | {curve.hits.mean():.1%} | {curve.confidences.mean():.1%} |"
-        for curve in curves
-    )
-    text = f"""
+    heads = "minutes observed", "forecasts within, on the test days", "mean confidence"
+    rows = [(c.observed, f"{c.hits.mean():.1%}", f"{c.confidences.mean():.1%}") for c in curves]
+    table = "\n".join(markdown(heads, rows, texts=0))
+    return f"""
 Means over the {len(split.test)} test days, which neither training nor the choice of epoch nor the
 calibration has seen. Training saw {len(split.train)} days, the other two
 {len(split.validation)} days.
@@ -284,13 +223,10 @@ same forecast with the same spread has the less confidence the fewer minutes of 
 observed; a single forecast can still gain some when the older minutes are left out, because the
 network then sees another past.
 
-| minutes observed | forecasts within, on the test days | mean confidence |
-|---:|---:|---:|
-{rows}
+{table}
 
 ![Calibration](flow_confidence.png)
 """
-    write_report(folder / "flow.md", TITLE, comparison, text)
 
 
 def _plot_calibration(path: Path, title: str, curves: Sequence[Reliability]) -> None:
@@ -310,4 +246,4 @@ def _plot_calibration(path: Path, title: str, curves: Sequence[Reliability]) -> 
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, train, WEIGHTS_FILE, FitSettings(max_epochs=40, patience=6))

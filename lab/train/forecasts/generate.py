@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from lab.train.forecasts.dataset import (
     MINUTES,
     SLOT_MINUTES,
     Calendar,
-    Measurements,
     join_days,
 )
 from lab.train.forecasts.days import Day, draw_day
@@ -37,38 +35,24 @@ DAYS_FOLDER = Path(__file__).parents[3] / ".data" / "days"
 N_DAYS = 84  # twelve weeks
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--days", type=int, default=N_DAYS, help="length of the calendar")
-    parser.add_argument("--folder", type=Path, default=DAYS_FOLDER)
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--output", type=Path, default=DATA_FILE, help="all days in one file")
-    options = parser.parse_args(arguments)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    generate(options.folder, options.days, options.workers)
-    days = [Measurements.load(day_file(options.folder, number)) for number in range(options.days)]
-    Calendar(tuple(load_net(NET_FILE).edges), SHIPPED.ids, join_days(days)).save(options.output)
-
-
-def generate(folder: Path, n_days: int, workers: int) -> None:
-    """Simulate the days that have no file yet."""
-    missing = [number for number in range(n_days) if not day_file(folder, number).exists()]
-    with make_pool(workers) as pool:
-        running = [pool.submit(_simulate_to_file, folder, number) for number in missing]
-        done = tqdm(as_completed(running), total=n_days, initial=n_days - len(missing), unit="day")
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
+    DAYS_FOLDER.mkdir(parents=True, exist_ok=True)
+    files = [DAYS_FOLDER / f"day-{number:03d}.npz" for number in range(N_DAYS)]
+    missing = {number: file for number, file in enumerate(files) if not file.exists()}
+    with make_pool(os.cpu_count() or 1) as pool:
+        running = [pool.submit(_simulate_to_file, *each) for each in missing.items()]
+        done = tqdm(as_completed(running), total=N_DAYS, initial=N_DAYS - len(missing), unit="day")
         for future in done:
             future.result()
+    join_days([Calendar.load(file) for file in files]).save(DATA_FILE)
 
 
-def day_file(folder: Path, number: int) -> Path:
-    return folder / f"day-{number:03d}.npz"
+def _simulate_to_file(number: int, file: Path) -> None:
+    simulate_day(draw_day(number)).save(file)
 
 
-def _simulate_to_file(folder: Path, number: int) -> None:
-    simulate_day(draw_day(number)).save(day_file(folder, number))
-
-
-def simulate_day(day: Day) -> Measurements:
+def simulate_day(day: Day) -> Calendar:
     """Run SUMO through a day; takes about 20 s of one core."""
     with RunFolder() as folder:
         output = Path(folder, "minutes.xml")
@@ -84,7 +68,7 @@ def simulate_day(day: Day) -> Measurements:
         return _measure(output)
 
 
-def _measure(output: Path) -> Measurements:
+def _measure(output: Path) -> Calendar:
     net = load_net(NET_FILE)
     edges = list(net.edges)
     columns = {edge: column for column, edge in enumerate(edges)}
@@ -112,7 +96,9 @@ def _measure(output: Path) -> Measurements:
     there = seconds @ incoming.T
     speed_limit = max(lane.speed_limit for edge in edges for lane in net.edge_lanes[edge])
     mean_speed = 3.6 * (speed * seconds @ incoming.T) / np.maximum(there, 1e-9)
-    return Measurements(
+    return Calendar(
+        edges=tuple(edges),
+        junctions=SHIPPED.ids,
         density=density.round(2).astype(np.float32),
         vehicle_count=(left @ incoming.T).round().astype(np.int16),
         avg_speed=np.where(there > 0, mean_speed, 3.6 * speed_limit).round(1).astype(np.float32),

@@ -1,4 +1,4 @@
-"""What both trainings share: options, the loop, a baseline, the card, the report."""
+"""What both trainings share: the loop, a baseline, the card, the report."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import copy
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm import trange
 
-from lab.train.forecasts.dataset import DATA_FILE, Calendar, Split
+from lab.tables import markdown
+from lab.train.forecasts.dataset import COLUMNS, Calendar, Split, Windows, split_days
 from models.artifacts import Card
 
 mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
@@ -29,21 +30,10 @@ mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.righ
 ROOT = Path(__file__).parents[3]
 REPORTS, WEIGHTS = ROOT / "models" / "reports", ROOT / "models" / "weights"
 TRUTH, FORECAST, NOW = "#444444", "#d95f02", "#9ecae1"
+LSTM, PERSISTENCE = "LSTM", "persistence"
 
 Comparison = dict[str, dict[str, float]]
 Floats = NDArray[np.float64]
-
-
-def read_options(
-    description: str, output: Path, arguments: Sequence[str] | None
-) -> argparse.Namespace:
-    """Read a training's command line: ``data``, ``output``, ``reports``."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, default=DATA_FILE)
-    parser.add_argument("--output", type=Path, default=output)
-    parser.add_argument("--reports", type=Path, default=REPORTS)
-    torch.set_num_threads(1)  # at these sizes more cost more than they bring
-    return parser.parse_args(arguments)
 
 
 @dataclass(frozen=True)
@@ -61,18 +51,32 @@ class FitSettings:
     patience: int = 16
 
 
+def run(
+    description: str,
+    train: Callable[[Calendar, Split, Path, Path, FitSettings], object],
+    output: Path,
+    settings: FitSettings,
+) -> None:
+    """Train on the shipped days, in place of the shipped model and report."""
+    argparse.ArgumentParser(description=description).parse_args()
+    torch.set_num_threads(1)  # at these sizes more cost more than they bring
+    calendar = Calendar.load()
+    train(calendar, split_days(calendar.n_days), output, REPORTS, settings)
+
+
 def fit(
     network: nn.Module,
-    batches: Callable[[], Iterable[Any]],
-    loss_of: Callable[[Any], Tensor],
+    n_windows: int,
+    batch: int,
+    loss_of: Callable[[Tensor], Tensor],
     validate: Callable[[], float],
     settings: FitSettings,
 ) -> float:
     """Train in place and leave the network as it was at its best.
 
     Args:
-        batches: makes the batches of one epoch.
-        loss_of: mean loss of a batch, to be differentiated.
+        n_windows, batch: how many windows there are, and how many of them each step has.
+        loss_of: mean loss of the windows with these numbers, to be differentiated.
         validate: error on the validation days.
 
     Returns:
@@ -88,9 +92,9 @@ def fit(
     progress = trange(settings.max_epochs, unit="epoch")
     for _ in progress:
         network.train()
-        for batch in batches():
+        for rows in torch.split(torch.randperm(n_windows), batch):
             optimiser.zero_grad()
-            loss_of(batch).backward()  # type: ignore[no-untyped-call]
+            loss_of(rows).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimiser.step()
         network.eval()
@@ -128,18 +132,74 @@ class LinearAutoregression:
         return np.hstack([flat, np.ones((len(flat), 1))])
 
 
-def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
-    """Return the data's origin, checksum and split, for the card."""
-    digest = hashlib.sha256()
-    for column in fields(calendar.measurements):
-        values = getattr(calendar.measurements, column.name)
-        digest.update(np.ascontiguousarray(values).tobytes())
-    return {
-        "source": "SUMO, lab.train.forecasts.generate",
-        "days": calendar.n_days,
-        "sha256": digest.hexdigest(),
-        **{f"{part}_days": [days.start, days.stop - 1] for part, days in split._asdict().items()},
-    }
+@dataclass(frozen=True)
+class Measured:
+    """Forecasts of the test days by method, (N, columns) each, beside what came.
+
+    Attributes:
+        columns: their names.
+        unit: of the figures.
+    """
+
+    columns: Sequence[str]
+    unit: str
+    test: Windows
+    forecasts: dict[str, Floats]
+
+    def comparison(self) -> Comparison:
+        """Mean absolute error by method and column, and over all columns."""
+        found = {}
+        for method, forecast in self.forecasts.items():
+            errors = np.abs(forecast - self.test.targets).mean(axis=0)
+            named = dict(zip(self.columns, errors.round(4).tolist(), strict=True))
+            found[method] = {**named, "all": round(float(errors.mean()), 4)}
+        return found
+
+    def complete(self, card: Card, stds: Floats, metrics: dict[str, Any]) -> Card:
+        """Return the card with the figures of the network; the loss is in standard deviations."""
+        lstm = self.comparison()[LSTM]
+        loss = np.mean(np.array([lstm[each] for each in self.columns]) / stds)
+        figures = {"test_loss": round(float(loss), 4), "test_mae": lstm["all"], "metrics": metrics}
+        return card.model_copy(update=figures)
+
+    def write_report(self, path: Path, title: str, text: str) -> None:
+        """Write a Markdown page: a table of methods by column, then the text; print it, too."""
+        errors = self.comparison()
+        rows = [
+            [column, *(f"{each[column]:.3f}" for each in errors.values())]
+            for column in (*self.columns, "all")
+        ]
+        table = markdown(["", *errors], rows)
+        subject = f"{title}, {self.unit}: mean absolute error on the test days"
+        page = "\n".join([f"# {subject}", "", *table, "", text.strip(), ""])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page)
+        sys.stdout.write(page)
+
+    def plot(self, path: Path, title: str, days: range) -> None:
+        """Plot some days, one panel per column, one below the other, with midnight lines."""
+        shown = (self.test.hours >= days.start * 24) & (self.test.hours < days.stop * 24)
+        hours = self.test.hours[shown] - days.start * 24
+        curves = (
+            ("as now", self.forecasts[PERSISTENCE], NOW, 1.0),
+            ("truth", self.test.targets, TRUTH, 1.4),
+            (LSTM, self.forecasts[LSTM], FORECAST, 1.4),
+        )
+        figure = Figure(figsize=(11, 1.9 * len(self.columns) + 0.8), layout="constrained")
+        figure.suptitle(title)
+        all_axes = figure.subplots(len(self.columns), 1, sharex=True, squeeze=False)[:, 0]
+        for column, (axes, name) in enumerate(zip(all_axes, self.columns, strict=True)):
+            for label, values, color, width in curves:
+                axes.plot(hours, values[shown, column], color=color, lw=width, label=label)
+            axes.set_title(name, loc="left", fontsize=9)
+            axes.set_ylabel(self.unit)
+            axes.set_ylim(bottom=0)
+            for midnight in range(24, int(hours.max()) + 1, 24):
+                axes.axvline(midnight, color="#cccccc", lw=0.8)
+        all_axes[0].legend(loc="upper right", ncols=3, frameon=False)
+        all_axes[-1].set_xlabel("hours since the first midnight")
+        all_axes[-1].set_xticks(range(0, int(hours.max()) + 2, 6))
+        save_figure(figure, path)
 
 
 def draft_card(calendar: Calendar, split: Split) -> Card:
@@ -156,6 +216,19 @@ def draft_card(calendar: Calendar, split: Split) -> Card:
     )
 
 
+def describe_data(calendar: Calendar, split: Split) -> dict[str, Any]:
+    """Return the data's origin, checksum and split, for the card."""
+    digest = hashlib.sha256()
+    for column in COLUMNS:
+        digest.update(np.ascontiguousarray(getattr(calendar, column)).tobytes())
+    return {
+        "source": "SUMO, lab.train.forecasts.generate",
+        "days": calendar.n_days,
+        "sha256": digest.hexdigest(),
+        **{f"{part}_days": [days.start, days.stop - 1] for part, days in split._asdict().items()},
+    }
+
+
 def git_revision() -> str:
     """Of the code that trains, with ``-dirty`` when it has been edited since; ``unknown`` outside
     a repository."""
@@ -165,50 +238,6 @@ def git_revision() -> str:
     except OSError:
         return "unknown"
     return found.stdout.strip() or "unknown"
-
-
-def write_report(path: Path, title: str, comparison: Comparison, text: str) -> None:
-    """Write a Markdown page: a table of methods by column, then the text; print it, too."""
-    header = f"| | {' | '.join(comparison)} |"
-    rows = [
-        f"| {column} | {' | '.join(f'{errors[column]:.3f}' for errors in comparison.values())} |"
-        for column in comparison["LSTM"]
-    ]
-    rule = "|---" + "|---:" * len(comparison) + "|"
-    page = "\n".join([f"# {title}", "", header, rule, *rows, "", text.strip(), ""])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page)
-    sys.stdout.write(page)
-
-
-class Curve(NamedTuple):
-    """What one panel shows over the hours of some days: (N,) each."""
-
-    title: str
-    hours: Floats
-    truth: Floats
-    forecast: Floats
-    as_now: Floats
-
-
-def plot_forecasts(path: Path, title: str, unit: str, panels: Sequence[Curve]) -> None:
-    """One panel per column, one below the other, with midnight lines."""
-    figure = Figure(figsize=(11, 1.9 * len(panels) + 0.8), layout="constrained")
-    figure.suptitle(title)
-    all_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, panel in zip(all_axes, panels, strict=True):
-        axes.plot(panel.hours, panel.as_now, color=NOW, lw=1, label="as now")
-        axes.plot(panel.hours, panel.truth, color=TRUTH, lw=1.4, label="truth")
-        axes.plot(panel.hours, panel.forecast, color=FORECAST, lw=1.4, label="LSTM")
-        axes.set_title(panel.title, loc="left", fontsize=9)
-        axes.set_ylabel(unit)
-        axes.set_ylim(bottom=0)
-        for midnight in range(24, int(panel.hours.max()) + 1, 24):
-            axes.axvline(midnight, color="#cccccc", lw=0.8)
-    all_axes[0].legend(loc="upper right", ncols=3, frameon=False)
-    all_axes[-1].set_xlabel("hours since the first midnight")
-    all_axes[-1].set_xticks(range(0, int(panels[0].hours.max()) + 2, 6))
-    save_figure(figure, path)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -35,22 +35,17 @@ def test_hours_may_begin_at_any_slot_in_training():
     assert len(windows.targets) == DAY_SLOTS - 4 * HOUR_SLOTS + 1
 
 
-def test_flow_windows_look_at_what_follows():
-    calendar = wave_calendar(2)
-    windows = flow_windows(calendar.measurements, range(1, 2), stride=7)
-    counts = calendar.measurements.vehicle_count
-    start, junction = int(windows.starts[8]), int(windows.junctions[8])
-    first = start + WINDOW
-    assert windows.inputs()[8, -1, 0] == counts[first - 1, junction]
-    assert windows.targets()[8] == pytest.approx(counts[first : first + HORIZON, junction].mean())
-    yesterday = counts[first - MINUTES : first - MINUTES + HORIZON, junction].mean()
-    assert windows.targets(days_before=1)[8] == pytest.approx(yesterday)
-
-
-def test_flow_windows_stay_in_their_days():
-    windows = flow_windows(wave_calendar(3).measurements, range(1, 2), stride=1)
-    assert windows.starts.min() == MINUTES
-    assert windows.starts.max() + WINDOW + HORIZON == 2 * MINUTES
+def test_flow_windows_stay_in_their_days_and_look_at_what_follows():
+    calendar = wave_calendar(3)
+    windows = flow_windows(calendar, range(1, 2), stride=7)
+    ends = np.rint(windows.hours * 60).astype(int)
+    assert (ends.min() - WINDOW, ends.max() + HORIZON) == (MINUTES, 2 * MINUTES)
+    counts, end, junction = calendar.vehicle_count, ends[8], 3
+    assert windows.inputs[8, junction, -1, 0] == counts[end - 1, junction]
+    followed = counts[end : end + HORIZON, junction].mean()
+    assert windows.targets[8, junction] == pytest.approx(followed)
+    yesterday = counts[end - MINUTES : end - MINUTES + HORIZON, junction].mean()
+    assert windows.yesterday[8, junction] == pytest.approx(yesterday)
 
 
 def test_the_parts_of_a_split_do_not_meet_and_cover_all_days():
@@ -67,21 +62,14 @@ def test_too_few_days_are_refused():
 def test_columns_are_found_by_name():
     calendar = wave_calendar(1)
     both = calendar.density_of(["ring", "north"])
-    density = calendar.measurements.density
-    np.testing.assert_array_equal(both[:, 0], density[:, EDGES.index("ring")])
-    np.testing.assert_array_equal(both[:, 1], density[:, 0])
+    np.testing.assert_array_equal(both[:, 0], calendar.density[:, EDGES.index("ring")])
+    np.testing.assert_array_equal(both[:, 1], calendar.density[:, 0])
 
 
-def test_a_calendar_is_read_as_it_was_written(tmp_path):
-    calendar = wave_calendar(1)
-    calendar.save(tmp_path / "days.npz")
+def test_days_are_joined_in_their_order_and_read_as_they_were_written(tmp_path):
+    one, other = wave_calendar(1), wave_calendar(2)
+    join_days([one, other]).save(tmp_path / "days.npz")
     read = Calendar.load(tmp_path / "days.npz")
-    assert (read.edges, read.junctions, read.n_days) == (calendar.edges, calendar.junctions, 1)
-    np.testing.assert_array_equal(read.measurements.density, calendar.measurements.density)
-
-
-def test_days_are_joined_in_their_order():
-    one, other = wave_calendar(1).measurements, wave_calendar(2).measurements
-    joined = join_days([one, other])
-    assert len(joined.vehicle_count) == 3 * MINUTES
-    np.testing.assert_array_equal(joined.vehicle_count[MINUTES:], other.vehicle_count)
+    assert (read.edges, read.junctions, read.n_days) == (one.edges, one.junctions, 3)
+    np.testing.assert_array_equal(read.vehicle_count[MINUTES:], other.vehicle_count)
+    np.testing.assert_array_equal(read.density[:DAY_SLOTS], one.density)
