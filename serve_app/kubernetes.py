@@ -22,9 +22,8 @@ from serve_app.rollout.capacity import (
     INFERENCE,
     NODE_MB,
     OBJECT_STORE_BYTES,
-    REPLICA_MB,
-    STATE_ACTOR_MB,
     STATE_MB,
+    UNSHARED,
     Config,
     least,
     most,
@@ -180,8 +179,8 @@ def _worker_megabytes(config: Config, cpus: int) -> float:
     smallest = min((each.cpus for each in scales(config) if each.cpus), default=1.0)
     allowed = sum(min(each.most, each.per_node or each.most) for each in scales(config))
     replicas = min(math.ceil(cpus / smallest), allowed)
-    actors = state_actors(config) * STATE_ACTOR_MB + states(config) * STATE_MB
-    return NODE_MB + replicas * REPLICA_MB + actors
+    actors = state_actors(config) * UNSHARED.state_actor + states(config) * STATE_MB
+    return NODE_MB + replicas * UNSHARED.replica + actors
 
 
 def _memory(megabytes: float) -> str:

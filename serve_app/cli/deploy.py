@@ -163,8 +163,9 @@ def rollout_of(options: argparse.Namespace, instance: Instance | None) -> Rollou
 
 
 def _report(names: list[str], waiting: list[str], seconds: float) -> None:
-    count = f"{len(names) - len(waiting)} of {len(names)} applications run after {seconds:.0f} s"
-    results.print(f"  {count}{'; waiting for ' if waiting else ''}{', '.join(waiting)}")
+    count = f"{len(names) - len(waiting)} of {len(names)} applications run this version"
+    others = f"; waiting for {', '.join(waiting)}" if waiting else ""
+    results.print(f"  {count} after {seconds:.0f} s{others}")
 
 
 def print_problems(instance: Instance, config: dict[str, Any]) -> None:

@@ -160,9 +160,9 @@ def _uninterrupted() -> Iterator[None]:
 
 def _check_room(config: dict[str, Any]) -> None:
     nodes = [capacity.local_node()]
-    if sentence := capacity.shortfall(config, nodes):
+    if sentence := capacity.shortfall(config, nodes, capacity.FORKED):
         raise CommandError(f"{sentence} Nothing has been started.")
-    if sentence := capacity.growth_limit(config, nodes):
+    if sentence := capacity.growth_limit(config, nodes, capacity.FORKED):
         warn(sentence)
 
 

@@ -219,7 +219,7 @@ class Edge:
 
     def replica_servers(self) -> ReplicaServers:
         """Return the replicas as servers of the edge, in the backends that it has now."""
-        return ReplicaServers(self.socket, lambda: backends_in(self.config.read_text("utf-8")))
+        return ReplicaServers(self.socket, self.config)
 
     def lacks_cities(self) -> bool:
         """Return whether the edge that runs leads to some of the cities through Serve's front."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from deployments.ray_private.haproxy_front import PREFIX, missing, server_id, weight
-from serve_app.processes.edge_backends import Backend
+from serve_app.processes.edge_backends import Backend, backends_in
 
 API_TIMEOUT_S = 2.0
 _ROUTE = re.compile(r"^ *acl is_(\S+) path (\S+)$", re.MULTILINE)
@@ -100,12 +101,12 @@ class ReplicaServers:
 
     Args:
         api: HAProxy's socket.
-        backends: returns those that the edge has, by name.
+        config: the edge's configuration, whose backends it has; it is replaced as a whole.
     """
 
-    def __init__(self, api: Path, backends: Callable[[], Mapping[str, Backend]]) -> None:
+    def __init__(self, api: Path, config: Path) -> None:
         self._api = api
-        self._read_backends = backends
+        self._config = config
         self._seen: dict[str, Servers] | None = None
 
     def reconcile(self, replicas: dict[str, Servers]) -> None:
@@ -120,7 +121,7 @@ class ReplicaServers:
         settled, self._seen = replicas == self._seen, replicas
         if not settled:
             return
-        backends = self._read_backends()
+        backends = _backends_of(self._config, self._config.stat().st_mtime_ns)
         wanted = {
             f"{name}/{server}": address
             for name, backend in backends.items()
@@ -181,6 +182,12 @@ class ReplicaServers:
         if not answer:  # the worker ended, or reloads
             raise ConnectionResetError("HAProxy's runtime API did not answer")
         return answer
+
+
+@lru_cache(maxsize=1)
+def _backends_of(config: Path, changed_ns: int) -> dict[str, Backend]:
+    """Read the backends once for each change: they are asked for twice a second."""
+    return backends_in(config.read_text(encoding="utf-8"))
 
 
 def _addition(server: str, address: str, backend: Backend, taken: set[int]) -> str:

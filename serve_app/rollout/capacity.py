@@ -1,7 +1,8 @@
 """What a serve config needs, and whether a cluster has it.
 
 CPUs are counted as Ray counts them; memory is what docs/operations.md measures. Ray lets replicas
-wait indefinitely that find no node.
+wait indefinitely that find no node. `greenwave up` forks Ray's workers, which share what they
+import; those of plain Ray share nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from serve_app.ray_dashboard import RayDashboard
 
 Config = Mapping[str, Any]
 
-# An average replica, a state actor, and what Ray and Serve take on every node and, in addition, on
-# the head. See "Capacity" in docs/operations.md.
-REPLICA_MB = 95
-STATE_ACTOR_MB = 70
+# What Ray and Serve take on every node and, in addition, on the head. See "Capacity" in
+# docs/operations.md.
 STATE_MB = 0.0033  # of shared memory, once for all processes of a machine
 NODE_MB = 400
 HEAD_MB = 600
@@ -52,15 +51,19 @@ class Scale(NamedTuple):
         return math.ceil(replicas / self.per_node) if self.per_node else 1
 
 
-class Need(NamedTuple):
-    """What a whole cluster must have, in addition to the memory of :func:`megabytes_of_ray`."""
+class Workers(NamedTuple):
+    """Megabytes of an average replica, and of a state actor."""
 
-    cpus: float
-    megabytes: int
+    replica: int
+    state_actor: int
 
 
-class Node(NamedTuple):
-    """What Ray counts on a node: CPUs, and megabytes that were free at its start."""
+FORKED = Workers(40, 40)
+UNSHARED = Workers(95, 70)
+
+
+class Room(NamedTuple):
+    """CPUs and megabytes: of a node when Ray starts, or what a config needs beside Ray."""
 
     cpus: float
     megabytes: float
@@ -73,23 +76,21 @@ def scales(config: Config) -> Iterator[Scale]:
             yield _scale(application["name"], deployment)
 
 
-def least(config: Config) -> Need:
+def least(config: Config, workers: Workers = UNSHARED) -> Room:
     """Return what the least number of replicas and the state actors need."""
-    return _need(config, [(scale, scale.least) for scale in scales(config)])
+    return _need(config, [(scale, scale.least) for scale in scales(config)], workers)
 
 
-def most(config: Config) -> Need:
+def most(config: Config, workers: Workers = UNSHARED) -> Room:
     """Return what the largest number of replicas that autoscaling may start needs."""
-    return _need(config, [(scale, scale.most) for scale in scales(config)])
+    return _need(config, [(scale, scale.most) for scale in scales(config)], workers)
 
 
-def surge(config: Config) -> Need:
+def surge(config: Config, workers: Workers = UNSHARED) -> Room:
     """Return what a new version needs in addition: applications change one after the other."""
-    needs = [Need(each.surge * each.cpus, each.surge * REPLICA_MB) for each in scales(config)]
-    return Need(
-        round(max((each.cpus for each in needs), default=0.0), 3),
-        max((each.megabytes for each in needs), default=0),
-    )
+    cpus = max((each.surge * each.cpus for each in scales(config)), default=0.0)
+    replicas = max((each.surge for each in scales(config)), default=0)
+    return Room(round(cpus, 3), replicas * workers.replica)
 
 
 def describe_needs(config: Config) -> str:
@@ -118,26 +119,26 @@ def states(config: Config) -> int:
     return sum(args.get("max_states", 100_000) for args in _inference_args(config))
 
 
-def nodes_of(dashboard: RayDashboard) -> list[Node]:
+def nodes_of(dashboard: RayDashboard) -> list[Room]:
     """Return the live nodes of a cluster.
 
     Raises:
         httpx.HTTPError: it does not answer.
     """
     alive = (each["resources_total"] for each in dashboard.nodes() if each["state"] == "ALIVE")
-    return [Node(each.get("CPU", 0.0), each.get("memory", 0.0) / _MB) for each in alive]
+    return [Room(each.get("CPU", 0.0), each.get("memory", 0.0) / _MB) for each in alive]
 
 
-def local_node() -> Node:
+def local_node() -> Room:
     """Return what a Ray that starts now finds on this machine."""
     from deployments.ray_private.core import available_cpus, available_memory  # imports Ray
 
-    return Node(available_cpus(), available_memory() / _MB)
+    return Room(available_cpus(), available_memory() / _MB)
 
 
-def shortfall(config: Config, nodes: Sequence[Node]) -> str | None:
+def shortfall(config: Config, nodes: Sequence[Room], workers: Workers) -> str | None:
     """Return one sentence if there is no room for the least number of replicas."""
-    need, extra = least(config), surge(config)
+    need, extra = least(config, workers), surge(config, workers)
     cpus = round(need.cpus + extra.cpus, 3)
     if cpus > sum(node.cpus for node in nodes):
         parts = f" ({need.cpus:g} for the least number of its replicas, {extra.cpus:g} to change"
@@ -164,9 +165,9 @@ def shortfall(config: Config, nodes: Sequence[Node]) -> str | None:
     return None
 
 
-def growth_limit(config: Config, nodes: Sequence[Node]) -> str | None:
+def growth_limit(config: Config, nodes: Sequence[Room], workers: Workers) -> str | None:
     """Return one sentence if there is less room than autoscaling may use."""
-    need = most(config)
+    need = most(config, workers)
     megabytes = need.megabytes + megabytes_of_ray(len(nodes))
     cpus, free = sum(node.cpus for node in nodes), sum(node.megabytes for node in nodes)
     spread = max((scale.nodes(scale.most) for scale in scales(config)), default=1)
@@ -180,7 +181,7 @@ def growth_limit(config: Config, nodes: Sequence[Node]) -> str | None:
     )
 
 
-def _cpus_of(nodes: Sequence[Node]) -> str:
+def _cpus_of(nodes: Sequence[Room]) -> str:
     places = [node for node in nodes if node.cpus >= _MIN_CPUS]
     number = f"{len(places)} nodes" if len(places) != 1 else "1 node"
     return f"the cluster has {sum(node.cpus for node in places):g} ({number})"
@@ -205,9 +206,9 @@ def _inference_args(config: Config) -> Iterator[Mapping[str, Any]]:
             yield application.get("args") or {}
 
 
-def _need(config: Config, replicas: list[tuple[Scale, int]]) -> Need:
+def _need(config: Config, replicas: list[tuple[Scale, int]], workers: Workers) -> Room:
     number = sum(count for _, count in replicas)
-    return Need(
+    return Room(
         round(sum(count * scale.cpus for scale, count in replicas), 3),
-        number * REPLICA_MB + state_actors(config) * STATE_ACTOR_MB,
+        number * workers.replica + state_actors(config) * workers.state_actor,
     )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -30,11 +28,11 @@ _RAW_FIELDS: dict[str, type[BaseModel]] = {
     "autoscaling_config": AutoscalingConfig,
     "request_router_config": RequestRouterConfig,
 }
+_UNKNOWN = "extra_forbidden"
 # Of arguments, of `user_config`, and of the environment.
 _PATHS = {"network", "agent_path", "model_path", "plan_file"} | {
     name.upper() for name in Settings.model_fields if name.endswith("_path")
 }
-_FREE_FIELDS = {"args", "user_config", "runtime_env", "policy_kwargs", "request_router_kwargs"}
 
 
 class InvalidServeConfigError(CommandError):
@@ -78,7 +76,7 @@ def read_config(path: Path) -> dict[str, Any]:
         _anchor_paths(application, path.parent)
     if Settings().log_format == "json":
         config["logging_config"] = {**(config.get("logging_config") or {}), "encoding": "JSON"}
-    return typing.cast(dict[str, Any], config)
+    return cast(dict[str, Any], config)
 
 
 def _anchor_paths(application: dict[str, Any], folder: Path) -> None:
@@ -100,12 +98,9 @@ def find_faults(config: object) -> Iterator[str]:
     if not isinstance(config, Mapping):
         yield "the file does not have a mapping"
         return
-    unknown = list(_unknown_keys(ServeDeploySchema, config, ""))
-    yield from unknown
-    try:
-        ServeDeploySchema.model_validate(config)
-    except ValidationError as error:
-        yield from (_sentence(each) for each in error.errors())
+    wrong = _errors_of(ServeDeploySchema, config)
+    yield from map(_sentence, wrong)
+    if any(each["type"] != _UNKNOWN for each in wrong):
         return
     options: dict[str, BaseModel | None] = {}
     for position, application in enumerate(config["applications"]):
@@ -127,37 +122,31 @@ def find_faults(config: object) -> Iterator[str]:
             yield f"applications[{name}].import_path: {type(error).__name__}: {error}"
         else:
             yield from _faults_of_deployments(application)
-        yield from _faults_of_raw_fields(application)
+        for at, deployment in _placed_deployments(application):
+            for field, model in _RAW_FIELDS.items():
+                for each in _errors_of(model, deployment.get(field) or {}):
+                    yield _sentence(each, f"{at}.{field}")
     yield from _contradictions(options)
 
 
+def _errors_of(model: type[BaseModel], value: object) -> list[Mapping[str, Any]]:
+    """Return what the model refuses, unknown keys at any depth among it."""
+    try:
+        model.model_validate(value, extra="forbid")
+    except ValidationError as error:
+        return [*error.errors()]
+    return []
+
+
 def _sentence(error: Mapping[str, Any], *place: str) -> str:
-    return f"{'.'.join(map(str, (*place, *error['loc'])))}: {error['msg']}"
+    where = ".".join(map(str, (*place, *error["loc"])))
+    return f"{where}: unknown key" if error["type"] == _UNKNOWN else f"{where}: {error['msg']}"
 
 
-def _unknown_keys(model: type[BaseModel], value: Mapping[str, Any], place: str) -> Iterator[str]:
-    for key, inner in value.items():
-        field = model.model_fields.get(key)
-        here = f"{place}{key}"
-        if field is None:
-            known = ", ".join(sorted(model.model_fields))
-            yield f"{here}: unknown key; Ray would ignore it. Known here: {known}"
-        elif key not in _FREE_FIELDS:
-            inner_model = _RAW_FIELDS.get(key) or _model_in(field.annotation)
-            for position, each in enumerate(inner if isinstance(inner, list) else [inner]):
-                if inner_model and isinstance(each, Mapping):
-                    index = f"[{each.get('name', position)}]" if isinstance(inner, list) else ""
-                    yield from _unknown_keys(inner_model, each, f"{here}{index}.")
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the pydantic model inside of ``Model | None``, ``list[Model]`` and the like."""
-    if inspect.isclass(annotation) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    for argument in typing.get_args(annotation):
-        if found := _model_in(argument):
-            return found
-    return None
+def _placed_deployments(application: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each deployment, after its place in the config."""
+    for deployment in application.get("deployments", []):
+        yield f"applications[{application['name']}].deployments[{deployment['name']}]", deployment
 
 
 def _read_args(application: Mapping[str, Any]) -> BaseModel | None:
@@ -186,20 +175,17 @@ def _faults_of_deployments(application: Mapping[str, Any]) -> Iterator[str]:
     service = next((each for each in SERVICES if builder == f"{each.module}:build"), None)
     if service is None:
         return
-    for deployment in application.get("deployments", []):
-        place = f"applications[{application['name']}].deployments[{deployment['name']}]"
+    for at, deployment in _placed_deployments(application):
         if deployment["name"] != service.deployment:
-            yield f"{place}.name: the deployment of this application is {service.deployment}"
+            yield f"{at}.name: the deployment of this application is {service.deployment}"
         user_config = deployment.get("user_config")
         if user_config is None:
             continue
         if service.user_config is None:
-            yield f"{place}.user_config: {service.deployment} has none"
+            yield f"{at}.user_config: {service.deployment} has none"
             continue
-        try:
-            service.user_config.model_validate(user_config)
-        except ValidationError as error:
-            yield from (f"{place}.user_config.{_sentence(each)}" for each in error.errors())
+        for each in _errors_of(service.user_config, user_config):
+            yield _sentence(each, f"{at}.user_config")
 
 
 def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
@@ -219,14 +205,3 @@ def _contradictions(options: Mapping[str, BaseModel | None]) -> Iterator[str]:
                 f" applications[{app}].args.network is {other or 'not set'}: name the same file"
                 " in both"
             )
-
-
-def _faults_of_raw_fields(application: Mapping[str, Any]) -> Iterator[str]:
-    for deployment in application.get("deployments", []):
-        for name, model in _RAW_FIELDS.items():
-            if deployment.get(name) is not None:
-                place = f"applications[{application['name']}].deployments[{deployment['name']}]"
-                try:
-                    model.model_validate(deployment[name])
-                except (ValidationError, ValueError) as error:
-                    yield f"{place}.{name}: {error}"

@@ -12,7 +12,7 @@ import httpx
 from serve_app.errors import DeployError
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.canary import replaced_by
-from serve_app.rollout.capacity import growth_limit, nodes_of, shortfall
+from serve_app.rollout.capacity import FORKED, UNSHARED, growth_limit, nodes_of, shortfall
 from serve_app.rollout.code_version import stamp
 from serve_app.rollout.deploy import (
     DRAINING,
@@ -37,7 +37,7 @@ class Rollout:
     """Deploys configs on one cluster, and restores the current release if one does not run.
 
     Attributes:
-        front: Serve's port, which cannot change while Serve runs; None for the config's own.
+        front: Serve's port of an instance, which cannot change while it runs; None for a cluster.
         timeout_s: how long each application may take until it runs.
         report: called when more applications run than before.
         warn: called with a sentence about something that the operator may not expect.
@@ -158,9 +158,10 @@ class Rollout:
             raise DeployError(f"The cluster at {self.dashboard.url} {reason}.") from error
         except httpx.HTTPError as error:
             raise DeployError(f"The cluster does not answer: {error}") from error
-        if sentence := shortfall(config, nodes):
+        workers = UNSHARED if self.front is None else FORKED
+        if sentence := shortfall(config, nodes, workers):
             raise DeployError(f"{sentence} Nothing has been changed.")
-        if sentence := growth_limit(config, nodes):
+        if sentence := growth_limit(config, nodes, workers):
             self.warn(sentence)
         if removed := sorted(running.keys() - set(_names(config))):
             self.warn(f"Removed, because the config does not have them: {', '.join(removed)}.")

@@ -142,7 +142,7 @@ def test_an_old_name_works_and_names_the_new_one(old, new, capsys):
 
 def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(capacity, "local_node", lambda: capacity.Node(0.5, 8000.0))
+    monkeypatch.setattr(capacity, "local_node", lambda: capacity.Room(0.5, 8000.0))
     assert main(["up", "--port-base", "31000"]) == 1
     printed = capsys.readouterr().err
     assert "and the cluster has 0.5 (1 node)" in printed

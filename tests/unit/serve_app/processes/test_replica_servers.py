@@ -68,7 +68,8 @@ def test_an_edge_that_ends_before_it_answers_is_an_error_that_is_tried_again(tmp
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "edge.sock"))
         listener.listen()
-        servers = ReplicaServers(tmp_path / "edge.sock", dict)
+        (tmp_path / "edge.cfg").touch()
+        servers = ReplicaServers(tmp_path / "edge.sock", tmp_path / "edge.cfg")
         servers.reconcile({})
 
         def take_the_command_and_end() -> None:

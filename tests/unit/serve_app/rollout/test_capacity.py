@@ -9,25 +9,31 @@ from ray.serve._private.config import DeploymentConfig
 from load_tests.harness.shipped import ROOT, shipped_config
 from serve_app.rollout import capacity
 from serve_app.rollout.capacity import (
+    FORKED,
     HEAD_MB,
     NODE_MB,
-    REPLICA_MB,
-    Need,
-    Node,
+    UNSHARED,
+    Room,
     Scale,
     describe_needs,
-    growth_limit,
     least,
     local_node,
     most,
     nodes_of,
     scales,
-    shortfall,
     surge,
 )
 from tests.support.fake_ray import node
 
-ROOMY = Node(4.0, 8000.0)
+ROOMY = Room(4.0, 8000.0)
+
+
+def shortfall(config: dict[str, Any], nodes: list[Room]) -> str | None:
+    return capacity.shortfall(config, nodes, UNSHARED)
+
+
+def growth_limit(config: dict[str, Any], nodes: list[Room]) -> str | None:
+    return capacity.growth_limit(config, nodes, UNSHARED)
 
 
 def config(*deployments: dict[str, Any], **inference: object) -> dict[str, Any]:
@@ -88,23 +94,25 @@ def test_all_replicas_count_and_state_actors_take_memory_alone():
     half = {"ray_actor_options": {"num_cpus": 0.5}}
     growing = half | {"autoscaling_config": {"min_replicas": 2, "max_replicas": 4}}
     both = config(half, growing, shards=3)
-    actors = 3 * capacity.STATE_ACTOR_MB
-    assert least(both) == Need(1.5, 3 * capacity.REPLICA_MB + actors)
-    assert most(both) == Need(2.5, 5 * capacity.REPLICA_MB + actors)
+    for workers in (FORKED, UNSHARED):
+        actors = 3 * workers.state_actor
+        assert least(both, workers) == Room(1.5, 3 * workers.replica + actors)
+        assert most(both, workers) == Room(2.5, 5 * workers.replica + actors)
 
 
 def test_one_application_changes_at_a_time_so_the_largest_surge_is_needed():
     small = {"num_replicas": 4, "max_surge_percent": 50, "ray_actor_options": {"num_cpus": 0.1}}
     large = {"num_replicas": 1, "max_surge_percent": 50, "ray_actor_options": {"num_cpus": 0.5}}
-    assert surge(config(small, large)) == Need(0.5, 2 * capacity.REPLICA_MB)
+    assert surge(config(small, large)) == Room(0.5, 2 * UNSHARED.replica)
 
 
 def test_the_shipped_config_fits_into_two_cores_and_the_memory_that_was_measured():
     shipped = shipped_config()
     assert least(shipped).cpus + surge(shipped).cpus <= 2
     assert most(shipped).cpus <= 2
-    measured = 2550
-    assert least(shipped).megabytes + capacity.megabytes_of_ray(1) == pytest.approx(measured, 0.1)
+    for workers, measured in ((UNSHARED, 2660), (FORKED, 1600)):
+        counted = least(shipped, workers).megabytes + capacity.megabytes_of_ray(1)
+        assert counted == pytest.approx(measured, 0.15)
 
 
 def test_the_config_of_a_cluster_documents_its_needs():
@@ -157,25 +165,25 @@ def test_what_fits_is_not_remarked_upon():
         ),
         (
             {"num_replicas": 4, "max_surge_percent": 50},
-            [Node(2.0, 8000.0), Node(2.0, 8000.0)],
+            [Room(2.0, 8000.0), Room(2.0, 8000.0)],
             "The config needs 6 CPUs (4 for the least number of its replicas, 2 to change a version"
             " while the old one serves), and the cluster has 4 (2 nodes): add nodes, or lower"
             " min_replicas, num_replicas or num_cpus.",
         ),
         (
             {"ray_actor_options": {"num_cpus": 3}},
-            [Node(2.0, 8000.0), Node(2.0, 8000.0)],
+            [Room(2.0, 8000.0), Room(2.0, 8000.0)],
             "Each replica of flow needs 3 CPUs (num_cpus), more than any node of the cluster has.",
         ),
         (
             {"num_replicas": 2, "max_replicas_per_node": 1},
-            [ROOMY, Node(0.0, 8000.0)],
+            [ROOMY, Room(0.0, 8000.0)],
             "The 2 replicas of flow need 2 nodes (max_replicas_per_node), and the cluster has 4"
             " (1 node).",
         ),
         (
             {"num_replicas": 4},
-            [Node(4.0, 1000.0)],
+            [Room(4.0, 1000.0)],
             "The config needs 1.4 GB of memory for the least number of its replicas, and 1.0 GB"
             " were free when Ray was started: add nodes, or lower min_replicas, num_replicas or"
             " num_cpus.",
@@ -188,16 +196,16 @@ def test_what_does_not_fit_is_explained_in_one_sentence(deployment, nodes, sente
 
 
 def test_exactly_enough_is_enough():
-    enough = HEAD_MB + 2 * NODE_MB + 4 * REPLICA_MB
-    exact = [Node(2.0, enough / 2), Node(2.0, enough / 2)]
+    enough = HEAD_MB + 2 * NODE_MB + 4 * UNSHARED.replica
+    exact = [Room(2.0, enough / 2), Room(2.0, enough / 2)]
     assert shortfall(one(num_replicas=4), exact) is None
     assert growth_limit(one(num_replicas=4), exact) is None
-    assert shortfall(one(num_replicas=4), [exact[0], Node(2.0, enough / 2 - 1)]) is not None
+    assert shortfall(one(num_replicas=4), [exact[0], Room(2.0, enough / 2 - 1)]) is not None
 
 
 def test_tenths_of_cpus_add_up():
     tenths = one(num_replicas=3, ray_actor_options={"num_cpus": 0.1})
-    assert shortfall(tenths, [Node(0.3, 8000.0)]) is None
+    assert shortfall(tenths, [Room(0.3, 8000.0)]) is None
 
 
 def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
@@ -207,7 +215,7 @@ def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
         "The config can grow to 9 CPUs and 1.9 GB of memory, and the cluster has 4 (1 node) and"
         " 8.0 GB: further replicas wait for more nodes."
     )
-    assert growth_limit(growing, [Node(9.0, 1000.0)]) is not None
+    assert growth_limit(growing, [Room(9.0, 1000.0)]) is not None
     spread = one(autoscaling_config={"max_replicas": 4}, max_replicas_per_node=2)
     assert growth_limit(spread, [ROOMY, ROOMY]) is None
     assert "of memory over 2 nodes, and" in str(growth_limit(spread, [ROOMY]))
@@ -216,7 +224,7 @@ def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
 def test_living_nodes_count_with_what_ray_counts_out(ray_api):
     ray_api.nodes = [node(2.0, 1024), node(1.0, 2048), node(64.0, 65536, "DEAD")]
     del ray_api.nodes[1]["resources_total"]["CPU"]
-    assert nodes_of(ray_api.dashboard) == [Node(2.0, 1024.0), Node(0.0, 2048.0)]
+    assert nodes_of(ray_api.dashboard) == [Room(2.0, 1024.0), Room(0.0, 2048.0)]
 
 
 def test_a_machine_without_ray_has_what_ray_would_find():
