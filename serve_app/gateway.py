@@ -9,7 +9,7 @@ from deployments.gateway.deployment import Gateway
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.address import base_of
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import check_safety
+from deployments.gateway.safety import make_guard
 from serve_app.configured_network import configured_network
 from serve_app.configured_replicas import (
     configured_observability,
@@ -33,7 +33,7 @@ def build(args: GatewayOptions) -> Application:
     """
     require_shared_store()
     network = configured_network(args.network, whole=args.safety)
-    check_safety(args, network)  # before anything is started
+    make_guard(args, network)  # before anything is started
     settings = Settings()
     if settings.rl_inference_service_url is not None:
         base_of(settings.rl_inference_service_url)

@@ -19,7 +19,7 @@ from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import Logins
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import limits_of, make_guard
+from deployments.gateway.safety import make_guard
 from deployments.gateway.service import GatewayService
 from deployments.gateway.telemetry import GatewayMetrics, GatewayReporter
 from deployments.gateway.users import Users
@@ -75,7 +75,6 @@ class Gateway(ReplicaBase):
         self.stop_at_end(*await access.start())
         logins = Logins(store, Users(store, users), access.tokens)
         fallback = Fallback(plan, options.plan_time_zone)
-        guard = make_guard(limits_of(options), network) if options.safety else None
         token = open_tokens()[0] if open_tokens else None
         calls = HttpCalls(
             base_finder(inference_url, options.inference_app),
@@ -94,7 +93,7 @@ class Gateway(ReplicaBase):
             access,
             inference,
             fallback,
-            guard,
+            make_guard(options, network),
             network,
         )
         self.close_at_end(access.close, self._service.close)

@@ -65,11 +65,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def error_body(message: str) -> dict[str, str | int]:
-    """Return the body of an error."""
-    return {"status": "error", "message": message, "timestamp": now_ms()}
-
-
 class InferenceUnavailableError(Exception):
     """The inference service gave no usable answer."""
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import limits_of
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED, is_shipped
 from models.signals.clock_plan import (
@@ -95,7 +94,7 @@ def configured_plan(options: GatewayOptions, network: Network = SHIPPED) -> Cloc
     shipped = SAFE_PLAN if options.safety else SHIPPED_PLAN
     plan = read_plan(options.plan_file or shipped, network)
     if options.safety:
-        for name, layer in read_layers(limits_of(options), network).items():
+        for name, layer in read_layers(options.limits, network).items():
             if plan.shortest_phase_s(name) < layer.shortest_phase_s:
                 raise InvalidPlanError(
                     f"behind the safety layer, phases of junction {name} must last for at least"

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, field_validator
 
 from deployments.options import Options
+from models.signals.safety import Limits
 
 _LOGINS = "Delete it: 10 failed logins of a name and 300 from an address are allowed in 60 s."
 _BREAKER = "Delete it: after 5 failed calls in a row, none is made for 1 s."
@@ -114,3 +115,14 @@ class GatewayOptions(Options):
         except (LookupError, OSError, ValueError) as error:
             raise ValueError(f"no time zone is called {value!r} here") from error
         return value
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the safety layer."""
+        return Limits(
+            self.safety_min_green_s,
+            self.safety_max_red_s,
+            self.safety_asked_every_s,
+            self.safety_max_pedestrian_wait_s,
+            self.safety_cyclic,
+        )

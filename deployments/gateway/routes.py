@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,30 +13,35 @@ from starlette.types import Scope
 
 from deployments.access import claims
 from deployments.access.claims import Claims
-from deployments.gateway.errors import BadRequestError, UnavailableError, error_body
-from deployments.gateway.service import GatewayService
+from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
+from deployments.gateway.service import GatewayService, Names
 from deployments.http.errors import describe_error
 from deployments.http.messages import (
     DEFAULT_RUN,
     JSON_HEADERS,
+    NOT_A_KEY,
+    NOT_A_RUN_ID,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
     RUN_HEADER,
     Answer,
+    is_name,
 )
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
 
-# shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _NOTHING = (b"", b"{}", b"null")
 _TAKES_NOTHING = f"A reset takes no query and no body. Name the run in the header {RUN_HEADER}"
+# shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
 _KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
 def render_error(scope: Scope, error: Exception) -> Answer:
     """Render an error in the gateway's one form."""
     status, message, headers = describe_error(error, "Internal server error")
-    return status, json.dumps(error_body(message)).encode(), headers
+    body = {"status": "error", "message": message, "timestamp": now_ms()}
+    return status, json.dumps(body).encode(), headers
 
 
 class Routes:
@@ -73,7 +80,7 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` gets the same junction and decision.
         """
-        return _success(await self._service.demo(*_names(scope)))
+        return _success(await self._service.demo(_names(scope)))
 
     async def act(self, scope: Scope, body: bytes) -> Answer:
         """Choose the signal of a junction from its observations.
@@ -83,7 +90,7 @@ class Routes:
         that was late may still have been made.
         A request that is repeated with its `Idempotency-Key` gets that step's decision.
         """
-        return _success(await self._service.act(body, *_names(scope)))
+        return _success(await self._service.act(body, _names(scope)))
 
     async def reset(self, scope: Scope, body: bytes) -> Answer:
         """Clear the hidden states of all junctions.
@@ -92,11 +99,11 @@ class Routes:
         """
         if scope["query_string"] or b"".join(body.split()) not in _NOTHING:
             raise BadRequestError(_TAKES_NOTHING)
-        run, key, request_id = _names(scope)
+        names = _names(scope)
         who, where = self._authenticate(scope, "reset").subject, client_address(scope)
-        detail = f"run {run or DEFAULT_RUN}"
+        detail = f"run {names.run or DEFAULT_RUN}"
         try:
-            answer = await self._service.reset(run, key, request_id)
+            answer = await self._service.reset(names)
         except UnavailableError:
             self._service.access.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise
@@ -107,10 +114,15 @@ class Routes:
         return self._service.access.authenticate(scope, needed)
 
 
-def _names(scope: Scope) -> tuple[str | None, str | None, str | None]:
-    """Return the run, the idempotency key and the request id that a request names."""
+def _names(scope: Scope) -> Names:
     run, key = header(scope, RAW_RUN_HEADER), header(scope, RAW_KEY_HEADER)
-    return run, key, header(scope, REQUEST_ID_HEADER)
+    for name, refusal in ((run, NOT_A_RUN_ID), (key, NOT_A_KEY)):
+        if name is not None and not is_name(name):
+            raise BadRequestError(refusal)
+    request_id = header(scope, REQUEST_ID_HEADER)
+    if request_id is not None and not _REQUEST_ID.fullmatch(request_id):
+        request_id = None
+    return Names(run, key or os.urandom(12).hex(), request_id)
 
 
 def _success(response: BaseModel | dict[str, Any]) -> Answer:

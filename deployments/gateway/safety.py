@@ -9,7 +9,7 @@ from deployments.gateway.schemas import Safety, SafetyRule, SafetyStep
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.signals.monitor import ConflictMonitor, make_monitors
-from models.signals.safety import Limits, SafetyLayer, Shown, Step, read_layers
+from models.signals.safety import SafetyLayer, Shown, Step, read_layers
 
 
 class SafetyGuard:
@@ -67,34 +67,16 @@ class SafetyGuard:
         return described
 
 
-def limits_of(options: GatewayOptions) -> Limits:
-    return Limits(
-        options.safety_min_green_s,
-        options.safety_max_red_s,
-        options.safety_asked_every_s,
-        options.safety_max_pedestrian_wait_s,
-        options.safety_cyclic,
-    )
-
-
-def check_safety(options: GatewayOptions, network: Network) -> None:
-    """Check that the safety layer of the options can be made, and keeps its limits.
-
-    Raises:
-        ValueError: it cannot; the message says why.
-    """
-    if options.safety:
-        make_guard(limits_of(options), network)
-
-
-def make_guard(limits: Limits, network: Network = SHIPPED) -> SafetyGuard:
-    """Return the guard of a network's junctions.
+def make_guard(options: GatewayOptions, network: Network = SHIPPED) -> SafetyGuard | None:
+    """Return the guard of a network's junctions; None without the safety layer.
 
     Raises:
         ValueError: the limits cannot be kept, or the network file lacks what a guard needs; the
             message names the junction.
     """
-    return SafetyGuard(read_layers(limits, network), make_monitors(network))
+    if not options.safety:
+        return None
+    return SafetyGuard(read_layers(options.limits, network), make_monitors(network))
 
 
 def made_up(junction: Junction, observation: list[float]) -> Shown:

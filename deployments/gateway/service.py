@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +22,6 @@ from deployments.gateway.action_request import (
 )
 from deployments.gateway.errors import (
     CAUSES,
-    BadRequestError,
     InferenceUnavailableError,
     UnavailableError,
     now_ms,
@@ -31,7 +29,7 @@ from deployments.gateway.errors import (
 from deployments.gateway.fallbacks import Fallback, FallbackAnswer
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
-from deployments.gateway.inference_calls.client import InferenceClient, new_key
+from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
@@ -44,7 +42,7 @@ from deployments.gateway.schemas import (
     signal_of,
 )
 from deployments.http.errors import RefusedError
-from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, NOT_A_RUN_ID, is_name
+from deployments.http.messages import DEFAULT_RUN
 from deployments.log import RateLimitedLogger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
@@ -56,7 +54,20 @@ ActionBody = dict[str, Any]
 """The members of an ActionResponse that are set: the model would double the rendering time."""
 
 MAX_FALLBACKS = 50  # between two reports to the console
-_REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+class Names(NamedTuple):
+    """What a request names.
+
+    Attributes:
+        run: simulation run, None for the default one.
+        key: idempotency key, new unless the client sent one.
+        request_id: for the inference service's log.
+    """
+
+    run: str | None
+    key: str
+    request_id: str | None
 
 
 class _Choice(NamedTuple):
@@ -146,41 +157,29 @@ class GatewayService:
         """Return the JWK Set of the public keys."""
         return public_keys(self.access.tokens.keys, time.time())
 
-    async def act(
-        self, body: bytes, run: str | None, key: str | None, request_id: str | None
-    ) -> ActionBody:
+    async def act(self, body: bytes, names: Names) -> ActionBody:
         """Answer POST /traffic/action.
-
-        Args:
-            body: JSON.
-            run: the X-Simulation-Run header.
-            key: the Idempotency-Key header.
-            request_id: the x-request-id header, passed on if it is valid.
 
         Raises:
             BadRequestError: the request breaks a rule; no state has changed.
         """
         safely = self._guard is not None
-        query = parse_action_request(body, safely, self.network)
-        return await self._decide(query, run, key, request_id)
+        return await self._decide(parse_action_request(body, safely, self.network), names)
 
-    async def demo(self, run: str | None, key: str | None, request_id: str | None) -> ActionBody:
+    async def demo(self, names: Names) -> ActionBody:
         """Answer GET /traffic/action, for a random junction.
 
         Junction and observation follow from the key, so that a repeated request is the same step.
         """
-        key = _checked(key, NOT_A_KEY) or new_key()
-        source = random.Random(key)
+        source = random.Random(names.key)
         junction = source.choice(list(self.network.junctions.values()))
         observation = random_observation(junction, source)
         query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
-        return await self._decide(query, run, key, request_id)
+        return await self._decide(query, names)
 
-    async def _decide(
-        self, query: ActionQuery, run: str | None, key: str | None, request_id: str | None
-    ) -> ActionBody:
-        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY) or new_key()
-        step = Step(run, query.junction_id, query.obs, key, _valid(request_id), CURRENT.get())
+    async def _decide(self, query: ActionQuery, names: Names) -> ActionBody:
+        run, key, request_id = names
+        step = Step(run, query.junction_id, query.obs, key, request_id, CURRENT.get())
         choice = await self._choose(query, step)
         action, safety = choice.action, None
         if self._guard is not None and query.shown is not None:
@@ -241,20 +240,14 @@ class GatewayService:
             )
         return answer
 
-    async def reset(
-        self, run: str | None, key: str | None, request_id: str | None
-    ) -> ResetResponse:
+    async def reset(self, names: Names) -> ResetResponse:
         """Clear a run's hidden states.
-
-        Args:
-            run, key, request_id: as for :meth:`act`.
 
         Raises:
             UnavailableError: the inference service is down; the states may be as they were.
         """
-        run, key = _checked(run, NOT_A_RUN_ID), _checked(key, NOT_A_KEY)
         try:
-            await self._inference.reset(run, key or new_key(), _valid(request_id))
+            await self._inference.reset(*names)
         except InferenceUnavailableError as error:
             raise UnavailableError("The inference service did not confirm the reset") from error
         return ResetResponse()
@@ -272,13 +265,3 @@ class GatewayService:
         self._health.cancel()
         await self._inference.close()
         await self._logins.close()
-
-
-def _checked(name: str | None, refusal: str) -> str | None:
-    if name is not None and not is_name(name):
-        raise BadRequestError(refusal)
-    return name
-
-
-def _valid(request_id: str | None) -> str | None:
-    return request_id if request_id and _REQUEST_ID.fullmatch(request_id) else None

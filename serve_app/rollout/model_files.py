@@ -11,7 +11,7 @@ from typing import Any
 from deployments.density.service import DensityService
 from deployments.flow.service import FlowService
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import check_safety
+from deployments.gateway.safety import make_guard
 from deployments.inference.options import InferenceOptions
 from deployments.inference.policy_model import diagnoses_of
 from models.artifacts import InvalidArtifactError
@@ -130,7 +130,7 @@ def _check_diagnosis(application: Mapping[str, Any]) -> None:
 
 def _check_safety(application: Mapping[str, Any]) -> None:
     options = GatewayOptions.model_validate(application.get("args") or {})
-    check_safety(options, network_of(application, whole=options.safety))
+    make_guard(options, network_of(application, whole=options.safety))
 
 
 def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:

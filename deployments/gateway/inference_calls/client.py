@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
@@ -88,8 +87,3 @@ class InferenceClient:
         """Close all connections, and leave no caller waiting."""
         self._batcher.close()
         await self._calls.close()
-
-
-def new_key() -> str:
-    """Make an idempotency key that no other request has."""
-    return os.urandom(12).hex()

@@ -3,12 +3,12 @@
 import pytest
 
 from deployments.gateway.fallbacks import Fallback
+from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
 from models.networks.network import lane_names
 from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
-from models.signals.safety import Limits
 
 JUNCTION = "300839359"
 LANES = lane_names(SHIPPED)[JUNCTION]
@@ -76,7 +76,7 @@ class TestWithAPlan:
 class TestBehindTheSafetyLayer:
     @pytest.fixture
     def guard(self):
-        return make_guard(Limits())
+        return make_guard(GatewayOptions(safety=True))
 
     @pytest.fixture
     def fallback(self):

@@ -6,7 +6,7 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import configured_plan
 from deployments.gateway.inference_calls.http_calls import checked_decision
 from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import check_safety
+from deployments.gateway.safety import make_guard
 from deployments.gateway.schemas import signal_of
 from models.networks.network import read_network
 from models.networks.shipped import SHIPPED
@@ -58,11 +58,11 @@ def test_actions_are_those_of_the_network():
 
 
 def test_a_safety_layer_is_made_of_the_network_file_or_refused_with_a_sentence():
-    check_safety(GatewayOptions(), CITY)
-    check_safety(GatewayOptions(safety=True), read_network("configs/harbour.json"))
-    check_safety(GatewayOptions(safety=True), SHIPPED)
+    make_guard(GatewayOptions(), CITY)
+    make_guard(GatewayOptions(safety=True), read_network("configs/harbour.json"))
+    make_guard(GatewayOptions(safety=True), SHIPPED)
     with pytest.raises(ValueError, match=r"^junction \w+ of the network a city has no states"):
-        check_safety(GatewayOptions(safety=True), CITY)
+        make_guard(GatewayOptions(safety=True), CITY)
 
 
 def test_a_fallback_by_plan_needs_a_plan_of_the_city(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.options import GatewayOptions
 from deployments.gateway.safety import SafetyGuard, make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
 from models.networks.shipped import SHIPPED
@@ -34,7 +35,7 @@ REFUSALS: list[tuple[Any, str]] = [
 
 @pytest.fixture(scope="module")
 def guard():
-    return make_guard(Limits())
+    return make_guard(GatewayOptions(safety=True))
 
 
 @pytest.fixture
@@ -98,7 +99,8 @@ async def test_an_action_that_the_junction_does_not_have_keeps_what_is_shown(act
 
 
 def test_a_phase_that_waits_for_the_next_cycle_is_missing_until_then():
-    guard = make_guard(Limits(cyclic=True))
+    guard = make_guard(GatewayOptions(safety=True, safety_cyclic=True))
+    assert guard
     answered, safety = guard.decide(CENTER, Shown(2, 30.0, [20.0, 40.0, 0.0, 10.0]), 1)
     assert (answered, safety.rule, safety.asked) == (0, "no_such_phase", 1)
 

@@ -1,10 +1,12 @@
 from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.gateway.errors import InferenceUnavailableError
+from deployments.gateway.service import Names
 from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.messages import DEFAULT_RUN
 from deployments.request_times import RequestTimes
 from models.networks.shipped import JUNCTIONS
 
+NAMES = Names(None, "key", None)
 BODY = b'{"junctionId": "300839359", "observations": [1, 0, 1]}'
 
 
@@ -16,7 +18,7 @@ async def test_answers_and_fallbacks_of_watched_runs_are_told(
     await client.post("/traffic/action", content=BODY, headers=bearer)
     inference.error = InferenceUnavailableError("unreachable")
     for run in ("watched", "another", None):
-        await service.act(BODY, run, None, None)
+        await service.act(BODY, Names(run, "key", None))
     contents = reporter.take()
     assert (contents.requests, sum(contents.latencies)) == (4, 1), "three came by no route"
     assert contents.fallbacks["unreachable"] == 3
@@ -31,11 +33,11 @@ async def test_answers_and_fallbacks_of_watched_runs_are_told(
 async def test_while_nobody_watches_nothing_is_noted(service, inference):
     reporter = GatewayReporter(service, RequestTimes())
     inference.error = InferenceUnavailableError("unreachable")
-    await service.act(BODY, None, None, None)
+    await service.act(BODY, NAMES)
     reporter.on_demand_changed(Demand(True, frozenset({DEFAULT_RUN})))
     reporter.on_demand_changed(NO_DEMAND)
     for junction in JUNCTIONS:
         body = BODY.replace(b"300839359", junction.encode())
-        await service.act(body, None, None, None)
+        await service.act(body, NAMES)
     contents = reporter.take()
     assert (contents.decisions, contents.runs) == ([], {})
