@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -49,3 +49,43 @@ def read_checkpoint(
             )
     content: dict[str, Any] = loaded
     return content
+
+
+class Resumable:
+    """A learner that continues from its checkpoint.
+
+    Attributes:
+        settings: what a run must be continued with.
+        VALUES, PARTS: names of all that changes while it learns: plain values and tensors; and what
+            has a state dict.
+    """
+
+    VALUES: ClassVar[tuple[str, ...]]
+    PARTS: ClassVar[tuple[str, ...]]
+    settings: Mapping[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint."""
+        write_atomically(self.state_dict(), path)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "settings": dict(self.settings),
+            **{name: getattr(self, name) for name in self.VALUES},
+            **{name: getattr(self, name).state_dict() for name in self.PARTS},
+        }
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint.
+
+        Raises:
+            InvalidCheckpointError: it is damaged, of another version, or of other settings.
+        """
+        loaded = read_checkpoint(path, (*self.VALUES, *self.PARTS), self.settings)
+        for name in self.VALUES:
+            setattr(self, name, loaded[name])
+        for name in self.PARTS:
+            try:
+                getattr(self, name).load_state_dict(loaded[name])
+            except (ValueError, KeyError, RuntimeError) as error:
+                raise InvalidCheckpointError(f"{path}: {name} does not fit: {error}") from error

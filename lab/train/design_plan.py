@@ -15,9 +15,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -47,13 +45,16 @@ SAFE_DECISIONS = 3  # the longest change, and the minimum green
 WORTH_S = 0.2  # of time loss per vehicle, for which an offset is changed
 
 DEMAND = shipped_demand(0, DAY_S)
+BUSIEST = {
+    begin_h * HOUR_S: max(
+        range(begin_h * HOUR_S, end_h * HOUR_S + 1, 900),
+        key=lambda second: DEMAND.course.at(second)[0],
+    )
+    for begin_h, end_h in pairwise(BOUNDARIES_H)
+}
+"""By the begin of a period, the time in it at which the demand is greatest."""
 
 Timings = dict[str, Timing]
-
-
-def busiest_second(begin_s: int, end_s: int) -> int:
-    """Return the time in a period at which the demand is greatest."""
-    return max(range(begin_s, end_s + 1, 900), key=lambda second: DEMAND.course.at(second)[0])
 
 
 def webster_timings(
@@ -64,20 +65,13 @@ def webster_timings(
     return {each: Timing(offset_s=0, phases_s=phases_s) for each, phases_s in times.items()}
 
 
-def time_loss_s(timings: Timings, begin_s: int, seed: int) -> float:
-    """Simulate half an hour under one period's timings."""
-    plan = ClockPlan(name="tried", periods=(Period(begin="00:00", junctions=timings),))
-    scenario = shipped_scenario(shipped_demand(begin_s, SEARCHED_S))
-    return run(scenario, seed, lambda _: PlanByClock(plan, begin_s, DECISION_S)).time_loss_s
-
-
 def search_offsets(timings: Timings, begin_s: int, pool: Executor) -> Timings:
     """Return the timings with the offsets that lose the least time in half an hour."""
     best = _losses_s([timings], begin_s, pool)[0]
     for junction_id in SHIPPED.ids[1:]:
         cycle_s = sum(timings[junction_id].phases_s)
         candidates = [
-            timings | {junction_id: timings[junction_id].model_copy(update={"offset_s": offset_s})}
+            timings | {junction_id: _with_offset(timings[junction_id], offset_s)}
             for offset_s in range(0, cycle_s, DECISION_S)
         ]
         losses_s = _losses_s(candidates, begin_s, pool)
@@ -87,60 +81,62 @@ def search_offsets(timings: Timings, begin_s: int, pool: Executor) -> Timings:
     return timings
 
 
+def _with_offset(timing: Timing, offset_s: int) -> Timing:
+    return timing.model_copy(update={"offset_s": offset_s})
+
+
 def _losses_s(candidates: Sequence[Timings], begin_s: int, pool: Executor) -> list[float]:
-    seeds = list(PLAN_SEEDS)
-    tried = [(timings, seed) for timings in candidates for seed in seeds]
-    simulate = partial(_simulate, begin_s=begin_s)
-    losses_s = np.array(list(pool.map(simulate, tried))).reshape(len(candidates), len(seeds))
+    """Simulate half an hour under each; return the time lost per vehicle, mean of the seeds."""
+    tried = [(timings, begin_s, seed) for timings in candidates for seed in PLAN_SEEDS]
+    losses_s = np.array(list(pool.map(_time_loss_s, tried))).reshape(len(candidates), -1)
     return [float(loss) for loss in losses_s.mean(axis=1)]
 
 
-def _simulate(tried: tuple[Timings, int], begin_s: int) -> float:
-    timings, seed = tried
-    return time_loss_s(timings, begin_s, seed)
+def _time_loss_s(tried: tuple[Timings, int, int]) -> float:
+    timings, begin_s, seed = tried
+    plan = ClockPlan(name="tried", periods=(Period(begin="00:00", junctions=timings),))
+    scenario = shipped_scenario(shipped_demand(begin_s, SEARCHED_S))
+    return run(scenario, seed, lambda _: PlanByClock(plan, begin_s, DECISION_S)).time_loss_s
 
 
-def design_plan(workers: int) -> ClockPlan:
-    bounds = [(begin * HOUR_S, end * HOUR_S) for begin, end in pairwise(BOUNDARIES_H)]
-    busiest = {begin: busiest_second(begin, end) for begin, end in bounds}
-    plain = {begin: webster_timings(second) for begin, second in busiest.items()}
-    with make_pool(workers) as pool:
+def periods_of(timings: dict[int, Timings]) -> tuple[Period, ...]:
+    """Return the periods of timings by the second at which they begin."""
+    return tuple(
+        Period(begin=f"{begin_s // HOUR_S:02d}:00", junctions=each)
+        for begin_s, each in timings.items()
+    )
+
+
+def design_plan() -> ClockPlan:
+    plain = {begin_s: webster_timings(second) for begin_s, second in BUSIEST.items()}
+    with make_pool(os.cpu_count() or 1) as pool:
         morning, evening = (
-            search_offsets(plain[begin], busiest[begin] - SEARCHED_S // 2, pool)
-            for begin in tqdm([hour * HOUR_S for hour in RUSHES_H], unit="rush")
+            search_offsets(plain[begin_s], BUSIEST[begin_s] - SEARCHED_S // 2, pool)
+            for begin_s in tqdm([hour * HOUR_S for hour in RUSHES_H], unit="rush")
         )
-    periods = []
+    coordinated = {}
     for begin_s, timings in plain.items():
-        like = morning if DEMAND.course.at(busiest[begin_s])[1] < 0.5 else evening
-        coordinated = {
-            junction_id: timing.model_copy(
-                update={"offset_s": like[junction_id].offset_s % sum(timing.phases_s)}
-            )
-            for junction_id, timing in timings.items()
+        like = morning if DEMAND.course.at(BUSIEST[begin_s])[1] < 0.5 else evening
+        coordinated[begin_s] = {
+            name: _with_offset(each, like[name].offset_s % sum(each.phases_s))
+            for name, each in timings.items()
         }
-        periods.append(Period(begin=f"{begin_s // HOUR_S:02d}:00", junctions=coordinated))
-    return ClockPlan(name="weekday", periods=tuple(periods))
+    return ClockPlan(name="weekday", periods=periods_of(coordinated))
 
 
 def design_safe_plan() -> ClockPlan:
     """Return the plan for behind the safety layer."""
-    periods = []
-    for begin_h, end_h in pairwise(BOUNDARIES_H):
-        second = busiest_second(begin_h * HOUR_S, end_h * HOUR_S)
-        timings = webster_timings(second, SAFE_LOST_S, SAFE_DECISIONS)
-        periods.append(Period(begin=f"{begin_h:02d}:00", junctions=timings))
-    return ClockPlan(name="weekday, safe", periods=tuple(periods))
+    times = SAFE_LOST_S, SAFE_DECISIONS
+    timings = {begin_s: webster_timings(second, *times) for begin_s, second in BUSIEST.items()}
+    return ClockPlan(name="weekday, safe", periods=periods_of(timings))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--safe", action="store_true", help="for behind the safety layer")
-    parser.add_argument("--output", type=Path, help="default: the shipped one")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    arguments = parser.parse_args()
-    plan = design_safe_plan() if arguments.safe else design_plan(arguments.workers)
-    shipped = SAFE_PLAN if arguments.safe else SHIPPED_PLAN
-    with atomic_write(arguments.output or shipped) as file:
+    is_safe = parser.parse_args().safe
+    plan = design_safe_plan() if is_safe else design_plan()
+    with atomic_write(SAFE_PLAN if is_safe else SHIPPED_PLAN) as file:
         file.write(plan_as_json(plan).encode())
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,21 @@ from tqdm import tqdm
 
 from lab.processes import make_pool
 from lab.sim.environment import Environment
-from lab.train.checkpoint import read_checkpoint, write_atomically
+from lab.train.checkpoint import Resumable, write_atomically
 from lab.train.planner import Planner
 from lab.train.policy_network import (
+    Driver,
+    Floats,
     RecurrentPolicy,
     Weights,
     as_arrays,
     avail_actions_of,
-    make_policy,
-    mask_logits,
     read_state_dict,
     unroll,
 )
 from lab.train.traffic import Task, Traffic
 from models.networks.network import Network
 from models.policy.form import HIDDEN_DIM, PolicyForm
-from models.policy.inputs import InputLayout
 
 EPISODES, EPOCHS = 8, 2  # simulations per round, and passes over all episodes so far
 FINAL_EPOCHS = 12  # passes after the last round, in which the step size falls to zero
@@ -49,22 +47,10 @@ CHUNK = 60  # decisions per truncated back-propagation
 BATCH = 8  # episodes
 MAX_GRADIENT = 1.0
 
-Floats = NDArray[np.float32]
 
-
-@dataclass(frozen=True)
-class Demonstration:
-    """T decisions of all A agents.
-
-    Attributes:
-        inputs: (T, A, input_dim) what the policy saw.
-        targets: (T, A, n_actions) the planner's distribution.
-        weights: (T, A) how much each decision counts.
-    """
-
-    inputs: Floats
-    targets: Floats
-    weights: Floats
+Demonstration = dict[str, Floats]
+"""T decisions of all A agents: ``inputs`` (T, A, input_dim), what the policy saw; ``targets``
+(T, A, n_actions), the planner's distribution; ``weights`` (T, A), how much each decision counts."""
 
 
 def imitate(
@@ -78,11 +64,10 @@ def imitate(
         InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
     """
     torch.set_num_threads(1)
-    student = Student(traffic.network, start)
-    settings = traffic.settings | {"seed": seed}
+    student = Student(traffic.network, start, traffic.settings | {"seed": seed})
     kept = result.with_name("imitation.pt")
     if kept.exists():
-        student.resume(kept, settings)
+        student.resume(kept)
     first = student.round
     pool = make_pool(workers)
     try:
@@ -93,11 +78,12 @@ def imitate(
                 pool.submit(demonstrate, traffic.network, weights, task, share)
                 for task in traffic.tasks(seed, number, EPISODES)
             ]
-            student.episodes += [each.result() for each in running]
+            for each in running:
+                student.watch(each.result())
             rng = np.random.default_rng((seed, 4, number))
             loss = [student.learn(rng) for _ in range(EPOCHS)][-1]
             student.round = number + 1
-            write_atomically(student.state_dict(settings), kept)
+            student.save(kept)
             tqdm.write(f"{len(student.episodes)} episodes, cross-entropy {loss:.4f}")
     finally:
         pool.shutdown(cancel_futures=True)
@@ -107,26 +93,23 @@ def imitate(
 
 def demonstrate(network: Network, weights: Weights, task: Task, share: float) -> Demonstration:
     """Drive an episode; the planner makes a share of the decisions, the policy the others."""
-    policy, layout, ids = make_policy(weights, network), InputLayout(network), network.ids
-    avail_actions = avail_actions_of(network)
-    rng = np.random.default_rng(task.seed)
-    inputs, targets, counts = [], [], []
-    hidden = torch.zeros(len(ids), HIDDEN_DIM)
-    with torch.inference_mode(), Environment(task.scenario) as environment:
+    driver, ids, rng = Driver(weights, network), network.ids, np.random.default_rng(task.seed)
+    seen: dict[str, list[Any]] = {"inputs": [], "targets": [], "weights": []}
+    with Environment(task.scenario) as environment:
         observations = environment.reset(task.seed)
         planner = Planner(environment)
         while not environment.is_over:
             costs = planner.plan(observations)
-            inputs.append(layout.encode_all(observations))
-            targets.append(likelihoods(costs, network))
-            counts.append([1 if np.isfinite(costs[each]).all() else FORCED_WEIGHT for each in ids])
-            logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
-            chosen = mask_logits(logits, avail_actions).argmax(1)
-            actions = dict(zip(ids, map(int, chosen), strict=True))
+            inputs, logits = driver.step(observations)
+            is_free = [np.isfinite(costs[each]).all() for each in ids]
+            seen["inputs"].append(inputs)
+            seen["targets"].append(likelihoods(costs, network))
+            seen["weights"].append(np.where(is_free, 1, FORCED_WEIGHT))
+            actions = dict(zip(ids, map(int, logits.argmax(1)), strict=True))
             if rng.random() < share:
                 actions = {each: int(cost.argmin()) for each, cost in costs.items()}
             observations = environment.step(actions)
-    return Demonstration(*(np.array(part, np.float32) for part in (inputs, targets, counts)))
+    return {name: np.array(part, np.float32) for name, part in seen.items()}
 
 
 def likelihoods(costs: Mapping[str, NDArray[np.float64]], network: Network) -> Floats:
@@ -138,54 +121,35 @@ def likelihoods(costs: Mapping[str, NDArray[np.float64]], network: Network) -> F
     return targets
 
 
-class Student:
+class Student(Resumable):
     """The policy that learns.
 
     Args:
         start: its first weights.
     """
 
-    def __init__(self, network: Network, start: Path) -> None:
+    VALUES = "round", "episodes"
+    PARTS = "policy", "optimizer"
+
+    def __init__(self, network: Network, start: Path, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
         self.round = 0
-        self.episodes: list[Demonstration] = []
+        self.episodes: list[dict[str, Tensor]] = []
         self.policy = RecurrentPolicy(PolicyForm.of(network))
         self.policy.load_state_dict(read_state_dict(start, network))
-        self._optimizer = torch.optim.Adam(self.policy.parameters(), RATE)
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), RATE)
         self._avail_actions = avail_actions_of(network)
 
     def weights(self) -> Weights:
         return {name: part.copy() for name, part in as_arrays(self.policy.state_dict()).items()}
 
-    def state_dict(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "round": self.round,
-            "settings": dict(settings),
-            "policy": dict(self.policy.state_dict()),
-            "optimizer": self._optimizer.state_dict(),
-            "episodes": [
-                {name: torch.from_numpy(part) for name, part in vars(each).items()}
-                for each in self.episodes
-            ],
-        }
-
-    def resume(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Continue from a file of :meth:`state_dict`.
-
-        Raises:
-            InvalidCheckpointError: it is damaged, or has other settings.
-        """
-        loaded = read_checkpoint(path, ("round", "policy", "optimizer", "episodes"), settings)
-        self.round = loaded["round"]
-        self.policy.load_state_dict(loaded["policy"])
-        self._optimizer.load_state_dict(loaded["optimizer"])
-        self.episodes = [
-            Demonstration(**{name: part.numpy() for name, part in each.items()})
-            for each in loaded["episodes"]
-        ]
+    def watch(self, shown: Demonstration) -> None:
+        """Add an episode to those that are learnt."""
+        self.episodes.append({name: torch.from_numpy(part) for name, part in shown.items()})
 
     def finish(self, epochs: int, rng: np.random.Generator) -> None:
         """Learn with a step size that falls to zero."""
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, max(1, epochs))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, epochs))
         for _ in tqdm(range(epochs), unit="epoch"):
             loss = self.learn(rng)
             schedule.step()
@@ -198,7 +162,7 @@ class Student:
         for begin in range(0, len(order), BATCH):
             batch = [self.episodes[each] for each in order[begin : begin + BATCH]]
             inputs, targets, weights = (
-                torch.from_numpy(np.stack([getattr(each, part) for each in batch], axis=1))
+                torch.stack([each[part] for each in batch], dim=1)
                 for part in ("inputs", "targets", "weights")
             )
             hidden = torch.zeros(len(batch), inputs.shape[2], HIDDEN_DIM)
@@ -215,8 +179,8 @@ class Student:
         logits, states = unroll(self.policy, following, hidden, self._avail_actions)
         cross_entropy = -(targets * logits[:-1].log_softmax(-1)).sum(-1)
         loss = (weights * cross_entropy).sum() / weights.sum()
-        self._optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         clip_grad_norm_(self.policy.parameters(), MAX_GRADIENT)
-        self._optimizer.step()
+        self.optimizer.step()
         return float(loss.detach()), states[-1].detach()

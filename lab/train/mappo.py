@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from lab.sim.metrics import Metrics
-from lab.train.checkpoint import InvalidCheckpointError, read_checkpoint
+from lab.train.checkpoint import Resumable
 from lab.train.policy_network import (
     RecurrentPolicy,
     Weights,
@@ -36,8 +36,6 @@ from lab.train.policy_network import (
 from lab.train.signals import state_dim
 from lab.train.traffic import Task, Traffic
 from models.policy.form import HIDDEN_DIM, PolicyForm
-
-PARTS = "actor", "average", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
 
 
 @dataclass(frozen=True)
@@ -292,12 +290,17 @@ class Episode:
     metrics: Metrics
 
 
-class Trainer:
+class Trainer(Resumable):
     """The networks, their optimisers, and one iteration's learning.
+
+    Random numbers are drawn anew from each iteration's.
 
     Raises:
         ValueError: episodes are shorter than a chunk.
     """
+
+    VALUES = "iteration", "best_score", "actor_scale"
+    PARTS = "actor", "average", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
 
     def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
         n_decisions = traffic.example.n_decisions
@@ -307,6 +310,7 @@ class Trainer:
                 " Simulate a longer time."
             )
         self.config, self.traffic = config, traffic
+        self.settings = asdict(config) | traffic.settings
         network = traffic.network
         self.iteration = 0
         self.best_score = float("inf")
@@ -360,45 +364,20 @@ class Trainer:
             torch.zeros(len(episodes), inputs.shape[2], HIDDEN_DIM),
             self.avail_actions,
         )
-        length = self.config.chunk
-        batch = Batch(
-            inputs=in_chunks(inputs, length),
-            states=in_chunks(states[:-1], length),
-            hidden=in_chunks(hidden, length)[0],
-            actions=in_chunks(actions, length),
-            free=in_chunks(free, length),
-            log_probabilities=in_chunks(pick(logits.log_softmax(-1), actions), length),
-            advantages=in_chunks(advantages, length),
-            returns=in_chunks(returns, length),
-        )
+        parts = {
+            "inputs": inputs,
+            "states": states[:-1],
+            "hidden": hidden,
+            "actions": actions,
+            "free": free,
+            "log_probabilities": pick(logits.log_softmax(-1), actions),
+            "advantages": advantages,
+            "returns": returns,
+        }
+        chunks = {name: in_chunks(part, self.config.chunk) for name, part in parts.items()}
+        batch = Batch(**chunks | {"hidden": chunks["hidden"][0]})
         unexplained = (returns - values[:-1]).var() / returns.var()
         return batch, {"reward": float(rewards.mean()), "explained": float(1 - unexplained)}
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that changes while training; random numbers are drawn anew from each iteration's."""
-        return {
-            "settings": asdict(self.config) | self.traffic.settings,
-            "iteration": self.iteration,
-            "best_score": self.best_score,
-            "actor_scale": self.actor_scale,
-            **{part: getattr(self, part).state_dict() for part in PARTS},
-        }
-
-    def resume(self, path: Path) -> None:
-        """Continue from a checkpoint.
-
-        Raises:
-            InvalidCheckpointError: it is damaged, of another version, or of other settings.
-        """
-        state = self.state_dict()
-        loaded = read_checkpoint(path, state.keys() - {"settings"}, state["settings"])
-        self.iteration, self.best_score = loaded["iteration"], loaded["best_score"]
-        self.actor_scale = loaded["actor_scale"]
-        for part in PARTS:
-            try:
-                getattr(self, part).load_state_dict(loaded[part])
-            except (ValueError, KeyError, RuntimeError) as error:
-                raise InvalidCheckpointError(f"{path}: {part} does not fit: {error}") from error
 
     def learn(self, batch: Batch) -> dict[str, float]:
         """Run some epochs of PPO; return means for the log."""

@@ -18,8 +18,10 @@ from torch.nn import functional
 from models.networks.network import Network
 from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, PolicyForm
+from models.policy.inputs import InputLayout, Observation
 
-Weights = Mapping[str, NDArray[np.float32]]  # arrays travel between processes as plain bytes
+Floats = NDArray[np.float32]
+Weights = Mapping[str, Floats]  # arrays travel between processes as plain bytes
 
 
 class RecurrentPolicy(nn.Module):
@@ -118,12 +120,24 @@ def mean_weights(files: Sequence[str], network: Network) -> dict[str, Tensor]:
     return {name: torch.stack([each[name] for each in policies]).mean(0) for name in policies[0]}
 
 
-def make_policy(weights: Weights, network: Network) -> RecurrentPolicy:
-    """Return the policy with these weights, for a separate process."""
-    torch.set_num_threads(1)
-    policy = RecurrentPolicy(PolicyForm.of(network))
-    policy.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
-    return policy
+class Driver:
+    """The policy in a worker process, from the first decision of an episode on."""
+
+    def __init__(self, weights: Weights, network: Network) -> None:
+        torch.set_num_threads(1)
+        self._policy = RecurrentPolicy(PolicyForm.of(network))
+        self._policy.load_state_dict(
+            {name: torch.from_numpy(each) for name, each in weights.items()}
+        )
+        self._layout, self._avail_actions = InputLayout(network), avail_actions_of(network)
+        self._hidden = torch.zeros(network.n_agents, HIDDEN_DIM)
+
+    @torch.inference_mode()
+    def step(self, observations: Mapping[str, Observation]) -> tuple[Floats, Floats]:
+        """Return what the policy sees (A, input_dim), and its masked logits (A, n_actions)."""
+        inputs = self._layout.encode_all(observations)
+        logits, self._hidden = self._policy(torch.from_numpy(inputs), self._hidden)
+        return inputs, mask_logits(logits, self._avail_actions).numpy()
 
 
 def as_arrays(weights: Mapping[str, Tensor]) -> Weights:

@@ -24,20 +24,13 @@ from lab.evaluate.statistics import estimate
 from lab.processes import make_pool
 from lab.sim import controllers
 from lab.sim.metrics import Metrics
+from lab.tables import write_csv
 from lab.train.checkpoint import write_atomically
 from lab.train.mappo import Config, Episode, Trainer
-from lab.train.policy_network import (
-    Weights,
-    as_arrays,
-    avail_actions_of,
-    make_policy,
-    mask_logits,
-)
+from lab.train.policy_network import Driver, Weights, as_arrays
 from lab.train.signals import Signals
 from lab.train.traffic import FURTHER_SEED, Task, Traffic
 from models.policy.file import read_weights
-from models.policy.form import HIDDEN_DIM
-from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from models.policy.training_record import TrainingRecord, write_record
 
@@ -45,28 +38,8 @@ COLUMNS = (
     *("iteration", "reward", "waiting_s", "time_loss_s", "validation", "explained", "value_loss"),
     *("policy_loss", "entropy", "kl", "clipped", "actor_steps", "wall_s"),
 )
+Row = dict[str, str]
 SHOWN = ("reward", "waiting_s", "time_loss_s", "validation", "kl")
-
-
-class Log:
-    """A CSV file with a row per iteration; rows after the last checkpoint are dropped."""
-
-    def __init__(self, path: Path, iteration: int) -> None:
-        self._path = path
-        rows = []
-        if path.exists():
-            with path.open(newline="") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["iteration"]) < iteration]
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-
-    def write(self, row: Mapping[str, float]) -> None:
-        with self._path.open("a", newline="") as file:
-            csv.DictWriter(file, COLUMNS).writerow(
-                {name: f"{value:.6g}" for name, value in row.items()}
-            )
 
 
 class Trained(NamedTuple):
@@ -116,7 +89,7 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
     record = TrainingRecord(traffic.settings["safety"], traffic.settings["counts"])
     for name in ("best.th", "last.th"):
         write_record(folder / name, record)
-    log = Log(folder / "log.csv", trainer.iteration)
+    rows = read_log(folder / "log.csv", trainer.iteration)
     pool = make_pool(workers)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
     try:
@@ -131,13 +104,13 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             row["wall_s"] = time.monotonic() - started
             trainer.average.update_parameters(trainer.actor)
             trainer.iteration += 1
-            log.write(row)
-            write_atomically(trainer.state_dict(), checkpoint)
+            write_log(folder / "log.csv", rows, row)
+            trainer.save(checkpoint)
             write_atomically(trainer.average_weights(), folder / "last.th")
             progress.update()
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
         score = validate(trainer, pool, folder)
-        log.write({"iteration": trainer.iteration, "validation": score})
+        write_log(folder / "log.csv", rows, {"iteration": trainer.iteration, "validation": score})
         tasks = traffic.validation(FURTHER_SEED)
         before_s, after_s = (
             delays_s(trainer, pool, read_weights(path, traffic.network), tasks)
@@ -147,6 +120,20 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
         progress.close()
         pool.shutdown(cancel_futures=True)
     return Trained(trainer.best_score, before_s, after_s)
+
+
+def read_log(path: Path, iteration: int) -> list[Row]:
+    """Return the rows before an iteration; those after the last checkpoint are made again."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if int(row["iteration"]) < iteration]
+
+
+def write_log(path: Path, rows: list[Row], row: Mapping[str, float]) -> None:
+    """Add a row, and write all of them."""
+    rows.append({name: f"{value:.6g}" for name, value in row.items()})
+    write_csv(path, COLUMNS, [[each.get(name, "") for name in COLUMNS] for each in rows])
 
 
 def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
@@ -195,28 +182,22 @@ def drive(
     return [running[number].result() for number in range(len(tasks))]
 
 
-@torch.inference_mode()
 def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task) -> Episode:
     """Drive one episode in this process with actions sampled from the policy."""
-    policy = make_policy(weights, traffic.network)
+    driver, junctions = Driver(weights, traffic.network), traffic.network.ids
     rng = np.random.default_rng((task.seed, task.repeat))
-    network = traffic.network
-    junctions = network.junctions
-    layout, avail_actions = InputLayout(network), avail_actions_of(network)
     shares = config.team_share, config.pedestrian_weight, config.standing_weight
     signals = Signals(task.scenario, *shares)
     inputs, states, actions, free, rewards = [], [], [], [], []
     try:
         observations = signals.reset(task.seed)
-        hidden = torch.zeros(len(junctions), HIDDEN_DIM)
         while not signals.is_over:
-            inputs.append(layout.encode_all(observations))
+            seen, logits = driver.step(observations)
+            chosen = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+            inputs.append(seen)
             states.append(signals.state())
             choices = signals.choices
             free.append([choices[each] for each in junctions])
-            logits, hidden = policy(torch.from_numpy(inputs[-1]), hidden)
-            gumbel = rng.gumbel(size=logits.shape)
-            chosen = (mask_logits(logits, avail_actions).numpy() + gumbel).argmax(axis=1)
             actions.append(chosen)
             requested = dict(zip(junctions, map(int, chosen), strict=True))
             observations, reward = signals.step(requested)

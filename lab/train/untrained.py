@@ -21,10 +21,10 @@ from models.policy.form import PolicyForm
 _SCALE = 3.0  # so large that different observations give clearly different confidences
 
 
-def save_untrained(path: Path, network: Network, *, agent_id: bool = True, seed: int = 0) -> None:
+def save_untrained(path: Path, network: Network) -> None:
     """Write a policy file in the form of :mod:`models.policy.form`."""
-    torch.manual_seed(seed)
-    weights = RecurrentPolicy(PolicyForm.of(network, agent_id)).state_dict()
+    torch.manual_seed(0)
+    weights = RecurrentPolicy(PolicyForm.of(network)).state_dict()
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         torch.save(OrderedDict((name, each * _SCALE) for name, each in weights.items()), file)
@@ -36,12 +36,10 @@ def main() -> int:
     )
     parser.add_argument("network", type=Path, help="network file")
     parser.add_argument("output", type=Path, help="policy file to write")
-    parser.add_argument("--no-agent-id", action="store_true", help="without the agent's one-hot")
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
         network = read_network(options.network)
-        save_untrained(options.output, network, agent_id=not options.no_agent_id, seed=options.seed)
+        save_untrained(options.output, network)
     except InvalidNetworkError as error:
         parser.error(str(error))
     except OSError as error:

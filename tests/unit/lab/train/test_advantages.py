@@ -8,7 +8,7 @@ import torch
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.train.mappo import ValueScale, compare_repeats, estimate_advantages, standardise
-from lab.train.run import Log
+from lab.train.run import read_log, write_log
 from models.networks.shipped import N_AGENTS
 
 
@@ -72,10 +72,11 @@ def test_value_scale_before_any_return_changes_nothing():
 
 
 def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path):
-    log = Log(tmp_path / "log.csv", iteration=0)
+    path = tmp_path / "log.csv"
+    rows: list[dict[str, str]] = []
     for iteration in range(3):
-        log.write({"iteration": iteration, "reward": -0.5})
-    Log(tmp_path / "log.csv", iteration=2).write({"iteration": 2, "reward": -0.25})
-    with (tmp_path / "log.csv").open(newline="") as file:
-        rows = [(row["iteration"], row["reward"]) for row in csv.DictReader(file)]
-    assert rows == [("0", "-0.5"), ("1", "-0.5"), ("2", "-0.25")]
+        write_log(path, rows, {"iteration": iteration, "reward": -0.5})
+    write_log(path, read_log(path, iteration=2), {"iteration": 2, "reward": -0.25})
+    with path.open(newline="") as file:
+        written = [(row["iteration"], row["reward"]) for row in csv.DictReader(file)]
+    assert written == [("0", "-0.5"), ("1", "-0.5"), ("2", "-0.25")]

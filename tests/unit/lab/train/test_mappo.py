@@ -161,7 +161,7 @@ def test_kept_weights_follow_the_actors_slowly_and_survive_a_resume(tmp_path):
         torch.nn.init.constant_(trainer.actor.fc2.bias, value)
         trainer.average.update_parameters(trainer.actor)
     assert trainer.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
-    write_atomically(trainer.state_dict(), tmp_path / "checkpoint.pt")
+    trainer.save(tmp_path / "checkpoint.pt")
     resumed = trainer_of(replace(CONFIG, average_decay=0.75))
     resumed.resume(tmp_path / "checkpoint.pt")
     assert resumed.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
@@ -172,7 +172,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
     first = trainer_of(config)
     first.learn(batch)
     assert first.actor_scale == 0.5
-    write_atomically(first.state_dict(), tmp_path / "checkpoint.pt")
+    first.save(tmp_path / "checkpoint.pt")
     second = trainer_of(config)
     second.resume(tmp_path / "checkpoint.pt")
     assert first.learn(batch) == second.learn(batch)
@@ -181,7 +181,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
 
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path):
-    write_atomically(trainer_of(CONFIG).state_dict(), tmp_path / "checkpoint.pt")
+    trainer_of(CONFIG).save(tmp_path / "checkpoint.pt")
     with pytest.raises(InvalidCheckpointError, match=r"made with gamma 0.97, not 0.5"):
         trainer_of(replace(CONFIG, gamma=0.5)).resume(tmp_path / "checkpoint.pt")
     other = Trainer(CONFIG, DrawnHours(duration_s=600))
@@ -205,7 +205,7 @@ def city(tmp_path: Path) -> OneScenario:
 
 
 def test_a_checkpoint_of_a_city_under_other_rules_is_refused(tmp_path, city):
-    write_atomically(Trainer(CONFIG, city).state_dict(), tmp_path / "checkpoint.pt")
+    Trainer(CONFIG, city).save(tmp_path / "checkpoint.pt")
     other = replace(city, scenario=replace(city.scenario, decision_s=5))
     with pytest.raises(InvalidCheckpointError, match="made with decision_s 10, not 5"):
         Trainer(CONFIG, other).resume(tmp_path / "checkpoint.pt")

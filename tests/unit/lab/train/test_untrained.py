@@ -2,25 +2,19 @@ import sys
 
 import pytest
 
-from lab.train.untrained import main, save_untrained
+from lab.train.untrained import main
 from models.networks.file import network_as_json
 from models.policy.file import read_weights
-from tests.cities import city_of, entry, small_city
+from tests.cities import city_of, entry
 
 
-def test_an_untrained_policy_fits_its_network_and_no_other(tmp_path):
-    save_untrained(tmp_path / "new" / "agent.th", small_city())
-    assert read_weights(tmp_path / "new" / "agent.th", small_city())["fc1.weight"].shape[1] == 10
-
-
-def test_the_command_reads_the_file_and_writes_weights(tmp_path, monkeypatch):
-    network = city_of(entry("a", 0))
+def test_an_untrained_policy_of_a_networks_file_fits_it(tmp_path, monkeypatch):
+    network, policy = city_of(entry("a", 0)), tmp_path / "new" / "agent.th"
     assert network.file is not None
     (tmp_path / "city.json").write_text(network_as_json(network.file))
-    arguments = ["untrained", str(tmp_path / "city.json"), str(tmp_path / "agent.th")]
-    monkeypatch.setattr(sys, "argv", [*arguments, "--no-agent-id"])
+    monkeypatch.setattr(sys, "argv", ["untrained", str(tmp_path / "city.json"), str(policy)])
     assert main() == 0
-    assert read_weights(tmp_path / "agent.th", network)["fc1.weight"].shape[1] == network.max_obs
+    assert read_weights(policy, network)["fc1.weight"].shape[1] == network.max_obs + 1
 
 
 def test_a_file_that_is_no_network_is_refused(tmp_path, monkeypatch, capsys):
