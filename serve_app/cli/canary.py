@@ -6,13 +6,14 @@ import argparse
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
-from serve_app.cli.arguments import add_action, add_json, add_system, add_timeout
+from serve_app.cli.arguments import Run, add_action, add_json, add_system, add_timeout
 from serve_app.cli.deploy import print_problems, rollout_of
 from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
@@ -28,71 +29,46 @@ from serve_app.rollout.canary_metrics import (
 )
 
 Config = dict[str, Any]
+Change = Callable[[Config, str, argparse.Namespace], Config]
 
 _HINT = "A deploy knows its config file only, where this belongs to the deployment Inference:"
 
 
 def add_canary(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(required=True, metavar="ACTION")
-
-    def action(
-        name: str, help: str, run: Callable[[argparse.Namespace], None]
-    ) -> argparse.ArgumentParser:
-        added = add_action(actions, name, run, help, has_instance=False)
-        add_system(added)
-        added.add_argument("--app", help="inference application, if there are several")
-        return added
-
-    def change(
-        name: str, help: str, make: Callable[[Config, str, argparse.Namespace], Config]
-    ) -> argparse.ArgumentParser:
-        added = action(name, help, lambda options: _change(options, make))
-        add_timeout(added)
-        return added
-
-    start = change("start", "run a policy on a share of the runs, or as a shadow", _start)
+    start = _add_change(
+        actions, "start", _start, "run a policy on a share of the runs, or as a shadow"
+    )
     start.add_argument("file", type=Path, help="policy, where every replica can read it")
     share = "of the runs, such as 10%% (default: 10%%, of a shadow 100%%)"
-    start.add_argument("--share", type=read_share, help=share)
+    start.add_argument("--share", type=_read_share, help=share)
     shadow = "let it step beside the policy in service without answering"
     start.add_argument("--shadow", action="store_true", help=shadow)
-    revision = "name that distinguishes this canary from another one of the same policy"
-    start.add_argument("--revision", type=_read_revision, help=revision)
-    more = change(
-        "share",
-        "give the canary another share of the runs",
-        lambda config, app, options: canary.set_share(config, app, options.share),
-    )
-    more.add_argument("share", type=read_share, help="of the runs, such as 25%%")
-    change(
-        "promote",
-        "put the canary in service, with its hidden states",
-        lambda config, app, options: canary.promote_canary(config, app),
-    )
-    change(
-        "drop",
-        "remove the canary",
-        lambda config, app, options: canary.drop_canary(config, app),
-    )
-    add_json(action("status", "compare the canary with the policy in service", _status))
+    more = _add_change(actions, "share", _share, "give the canary another share of the runs")
+    more.add_argument("share", type=_read_share, help="of the runs, such as 25%%")
+    _add_change(actions, "promote", _promote, "put the canary in service, with its hidden states")
+    _add_change(actions, "drop", _drop, "remove the canary")
+    add_json(_add(actions, "status", _status, "compare the canary with the policy in service"))
 
 
-def read_share(text: str) -> float:
-    """Read a share such as ``10%``.
+def _add(actions: Any, name: str, run: Run, help: str) -> argparse.ArgumentParser:
+    action = add_action(actions, name, run, help, has_instance=False)
+    add_system(action)
+    action.add_argument("--app", help="inference application, if there are several")
+    return action
 
-    Raises:
-        argparse.ArgumentTypeError: it is not a share.
-    """
+
+def _add_change(actions: Any, name: str, change: Change, help: str) -> argparse.ArgumentParser:
+    action = _add(actions, name, partial(_deploy, change), help)
+    add_timeout(action)
+    return action
+
+
+def _read_share(text: str) -> float:
     number = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text)
     if number is None or float(number[1]) > 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0% to 100%, such as 10%")
     return float(number[1]) / 100
-
-
-def _read_revision(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 40 of A-Z a-z 0-9 . _ -")
-    return text
 
 
 def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
@@ -101,19 +77,29 @@ def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
     mode: canary.Mode = "shadow" if options.shadow else "canary"
     default = 1.0 if options.shadow else 0.1
     share = default if options.share is None else options.share
-    changed = canary.start_canary(config, app, options.file, mode, share, options.revision)
+    changed = canary.start_canary(config, app, options.file, mode, share)
     if faults := list(find_untrained_for_safety(changed)):
         raise CommandError("\n".join(faults))
     return changed
 
 
-def _change(
-    options: argparse.Namespace, make: Callable[[Config, str, argparse.Namespace], Config]
-) -> None:
+def _share(config: Config, app: str, options: argparse.Namespace) -> Config:
+    return canary.set_share(config, app, options.share)
+
+
+def _promote(config: Config, app: str, options: argparse.Namespace) -> Config:
+    return canary.promote_canary(config, app)
+
+
+def _drop(config: Config, app: str, options: argparse.Namespace) -> Config:
+    return canary.drop_canary(config, app)
+
+
+def _deploy(change: Change, options: argparse.Namespace) -> None:
     instance = None if options.cluster else running(options)
     silent = replace(rollout_of(options, instance), report=lambda names, waiting, seconds: None)
     config = silent.adjust(
-        lambda config: make(config, canary.inference_app(config, options.app), options)
+        lambda config: change(config, canary.inference_app(config, options.app), options)
     )
     user_config = canary.user_config_of(config, canary.inference_app(config, options.app))
     results.print("Done.", style="bold green")

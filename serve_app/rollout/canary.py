@@ -58,9 +58,7 @@ def canary_of(user_config: UserConfig) -> UserConfig | None:
     return found
 
 
-def start_canary(
-    config: Config, app: str, file: Path, mode: Mode, share: float, revision: str | None
-) -> Config:
+def start_canary(config: Config, app: str, file: Path, mode: Mode, share: float) -> Config:
     """Add a policy beside the one in service, or change the mode or share of the canary.
 
     Raises:
@@ -68,16 +66,14 @@ def start_canary(
     """
     now = user_config_of(config, app)
     running = canary_of(now)
-    states = _states_of(file, revision, config, app)
+    states = _states_of(file, config, app)
     if running and running["states"] != states:
         raise CommandError(
             f"{running['agent_path']} is the canary already. Promote or drop it first."
         )
     if now.get("states") == states:
-        raise CommandError(
-            f"{file} is the policy in service. To run it beside itself, give it a --revision."
-        )
-    canary = {"agent_path": str(file.resolve()), "revision": revision, "states": states}
+        raise CommandError(f"{file} is the policy in service.")
+    canary = {"agent_path": str(file.resolve()), "revision": None, "states": states}
     return _with(config, app, now | {_KEY: canary | {"mode": mode, "share": share}})
 
 
@@ -130,22 +126,21 @@ def replaced_by(config: Config, current: Config) -> list[str]:
     return sentences
 
 
-def states_of(file: Path, revision: str | None, network: Network) -> str:
+def _states_of(file: Path, config: Config, app: str) -> str:
     """Return the name of a policy's hidden states, which no other policy has.
 
     Raises:
         CommandError: the file is not a policy of this network, or its steps are not finite.
     """
-    try:
+    with as_command_error(InvalidNetworkError, InvalidPolicyFileError):
+        network = network_of(_application(config, app))
         weights = read_weights(file, network)
-    except InvalidPolicyFileError as error:
-        raise CommandError(f"{error}.") from error
     if not _makes_steps(PolicyStep(weights, network), network):
         raise CommandError(f"{file}: the weights are so large that a step is not finite.")
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for each in weights.values():
         digest.update(each.tobytes())
-    return "-".join(filter(None, (digest.hexdigest(), revision)))
+    return digest.hexdigest()
 
 
 def _makes_steps(policy: PolicyStep, network: Network) -> bool:
@@ -159,12 +154,6 @@ def _makes_steps(policy: PolicyStep, network: Network) -> bool:
     return True
 
 
-def _states_of(file: Path, revision: str | None, config: Config, app: str) -> str:
-    with as_command_error(InvalidNetworkError):
-        network = network_of(_application(config, app))
-    return states_of(file, revision, network)
-
-
 def _require_canary(user_config: UserConfig) -> UserConfig:
     if (canary := canary_of(user_config)) is None:
         raise CommandError("There is no canary. Start one with `greenwave canary start FILE`.")
@@ -175,7 +164,8 @@ def _unchanged_canary(config: Config, app: str) -> UserConfig:
     """Return the canary, unless the next replica to start would find another file."""
     canary = _require_canary(user_config_of(config, app))
     file = Path(canary["agent_path"])
-    if _states_of(file, canary["revision"], config, app) != canary["states"]:
+    # release 1.0 may have added a revision
+    if not str(canary["states"]).startswith(_states_of(file, config, app)):
         raise CommandError(f"{file} has another policy than the canary. Drop the canary first.")
     return canary
 

@@ -123,11 +123,6 @@ def test_a_change_that_cannot_be_recorded_is_reported(greenwave, monkeypatch):
     assert failed == (1, "Added 'ann'.\n", message)
 
 
-def test_a_missing_store_is_not_an_empty_log(greenwave):
-    refused = greenwave("audit")
-    assert (refused.code, refused.err.startswith("There is no store at")) == (1, True)
-
-
 @pytest.mark.parametrize("since", ["yesterday", "h", "1e999d", ""])
 def test_an_impossible_time_is_refused(greenwave, since):
     with pytest.raises(SystemExit):

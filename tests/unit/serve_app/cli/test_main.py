@@ -48,25 +48,27 @@ def test_what_is_not_valid_elsewhere_is_not_called_a_variable(monkeypatch, capsy
     assert capsys.readouterr().err.startswith("phases of Network is not valid: Input should be")
 
 
-@pytest.mark.parametrize("message", ["Interrupted. The release before it serves on.", ""])
-def test_ctrl_c_ends_with_130_and_the_message(message, monkeypatch, capsys):
+READ_ONLY = OSError(errno.EROFS, "Read-only file system", "/data/x")
+ADVICE = "/data/x: Read-only file system. Use a folder that you can write to; DATA_DIR sets the"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt("Interrupted. The release before it serves on."), 130, "Interrupted."),
+        (KeyboardInterrupt(), 130, ""),
+        (READ_ONLY, 1, ADVICE),
+    ],
+)
+def test_a_command_that_ends_early_says_why(error, code, message, monkeypatch, capsys):
     def read(options: object) -> None:
-        raise KeyboardInterrupt(*filter(None, [message]))
+        raise error
 
+    monkeypatch.setenv("DATA_DIR", "/data")
     monkeypatch.setattr(deploy, "read", read)
-    assert main(["deploy"]) == 130
-    assert capsys.readouterr().err.strip() == message
-
-
-def test_a_folder_that_cannot_be_written_is_named_with_what_to_do(monkeypatch, capsys):
-    def read(options: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", "/data/x")
-
-    monkeypatch.setattr(deploy, "read", read)
-    assert main(["deploy"]) == 1
-    assert capsys.readouterr().err.startswith(
-        "/data/x: Read-only file system. Use a folder that you can write to"
-    )
+    assert main(["deploy"]) == code
+    printed = capsys.readouterr().err
+    assert (printed.startswith(message), bool(printed)) == (True, bool(message))
 
 
 # Imports two services' files as if they ended with `def (`.

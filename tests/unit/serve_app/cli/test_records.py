@@ -77,15 +77,18 @@ def write(path: Path, *lines: Any) -> str:
 
 
 class TestExport:
-    def test_every_record_is_a_line_of_a_private_file(self, greenwave, store, file):
+    def test_an_import_makes_an_empty_store_the_same_and_again_changes_nothing(
+        self, greenwave, store, file, tmp_path
+    ):
         fill(store, range(1234567890, 1234567895))
+        before = contents(store)
         assert greenwave("store", "export", str(file)).code == 0
-        found: dict[str, dict[str, Any]] = {service: {} for service in TYPES}
-        for line in lines_of(file):
-            found[line["service"]][line["record"]["mobileNumber"]] = line["record"]
-        assert found == contents(store)
-        assert len(lines_of(file)) == 15
         assert file.stat().st_mode & 0o777 == 0o600
+        store.rename(tmp_path / "exported.db")
+        for answer in ("Imported 15 records; 0 existed", "Imported 0 records; 15 existed already."):
+            imported = greenwave("store", "import", str(file))
+            assert (imported.code, answer in imported.err) == (0, True)
+            assert contents(store) == before
 
     def test_a_failed_export_leaves_the_old_file_and_no_part(self, greenwave, file, monkeypatch):
         file.write_text("old")
@@ -98,31 +101,12 @@ class TestExport:
 
 
 class TestImport:
-    def test_an_export_into_an_empty_store_makes_it_the_same(
-        self, greenwave, store, file, tmp_path
-    ):
-        fill(store, range(1234567890, 1234567895))
-        before = contents(store)
-        greenwave("store", "export", str(file))
-        store.rename(tmp_path / "exported.db")
-        assert greenwave("store", "import", str(file)).code == 0
-        assert contents(store) == before
-
     def test_more_than_one_batch(self, greenwave, store, file):
         lines = [
             loan(mobileNumber=str(1000000000 + n), loanNumber=str(10**11 + n)) for n in range(2345)
         ]
         assert greenwave("store", "import", write(file, *lines)).code == 0
         assert len(contents(store)["loans"]) == 2345
-
-    def test_a_second_import_changes_nothing(self, greenwave, store, file):
-        fill(store, range(1234567890, 1234567893))
-        before = contents(store)
-        greenwave("store", "export", str(file))
-        repeated = greenwave("store", "import", str(file))
-        assert repeated.code == 0
-        assert "Imported 0 records; 9 existed already." in repeated.err
-        assert contents(store) == before
 
     @pytest.mark.parametrize(
         ("changes", "value"),
@@ -177,11 +161,6 @@ class TestImport:
         assert "line 11:" not in refused.err
         assert "... and 15 more" in refused.err
 
-    def test_a_missing_file_is_reported(self, greenwave, store, tmp_path):
-        refused = greenwave("store", "import", str(tmp_path / "nothing"))
-        assert refused.code == 1
-        assert "No such file or directory" in refused.err
-
     def test_an_unknown_store_is_reported(self, greenwave, file, monkeypatch):
         monkeypatch.setenv("STORE_URL", "postgres://localhost")
         refused = greenwave("store", "import", write(file, loan()))
@@ -194,11 +173,3 @@ def test_each_instance_has_its_own_store(greenwave, file, tmp_path):
     exported = greenwave("store", "export", "--port-base", "23000", str(tmp_path / "[second]"))
     assert lines_of(tmp_path / "[second]") == [loan()]
     assert "[second]" in exported.err
-
-
-def test_a_missing_store_is_not_an_empty_one(greenwave, tmp_path, monkeypatch):
-    monkeypatch.setenv("STORE_URL", f"sqlite:///{tmp_path / 'mistyped' / 'store.db'}")
-    refused = greenwave("store", "export", str(tmp_path / "f"))
-    assert refused.code == 1
-    assert "There is no store at" in refused.err
-    assert not list(tmp_path.iterdir())

@@ -78,7 +78,10 @@ def test_a_dead_guard_is_reported_and_a_dead_supervisor(start, status, tmp_path)
     assert lines["guard"].split(maxsplit=2)[1:] == ["STOPPED", up]
     assert "not supervised" not in lines["edge"] + lines["Ray"]
     end(supervisor)
-    assert status()["supervisor"].split(maxsplit=2)[1:] == ["STOPPED", up]
+    lines = status()
+    assert lines["supervisor"].split(maxsplit=2)[1:] == ["STOPPED", up]
+    assert "not supervised" in lines["edge"]
+    assert "not supervised" in lines["Ray"]
 
 
 def test_programs_read_it_as_json(start, capsys):
@@ -103,14 +106,6 @@ def test_a_service_that_is_not_ready_is_reported_with_the_reason(start, status, 
 
     monkeypatch.setattr(status_command, "failing_checks", failing)
     assert status()["flow"].endswith("RUNNING (not ready: The store does not serve.)")
-
-
-def test_a_dead_supervisor_is_reported(start, status):
-    _, supervisor = start(GUARD), start(RUN)
-    assert "not supervised" not in status()["edge"] + status()["Ray"]
-    end(supervisor)
-    assert "not supervised" in status()["edge"]
-    assert "not supervised" in status()["Ray"]
 
 
 def test_what_runs_as_a_whole_ends_with_0(start, monkeypatch):

@@ -31,9 +31,6 @@ def test_a_process_keeps_its_tag_and_command_while_it_executes_a_program(restles
     for _ in range(LOOKS):
         assert read_tag(restless, INSTANCE_TAG) == "here"
         assert read_command(restless)[0] == "sh"
-
-
-def test_a_missing_variable_is_no_tag(restless):
     assert read_tag(restless, "GREENWAVE_NOT_THERE") is None
 
 

@@ -44,24 +44,15 @@ def test_replicas_are_found_by_route_and_the_python_proxy_is_none_of_them(config
     assert parse_replicas(config.read_text()) == PARSED
 
 
-def test_of_several_nodes_the_newest_configuration_counts(config, tmp_path):
+def test_the_newest_configuration_of_this_cluster_counts(config, tmp_path):
     older = tmp_path / "node-0" / "haproxy.cfg"
     older.parent.mkdir()
     older.write_text(config.read_text().replace("30001", "30009"))
     os.utime(older, (1, 1))
-    assert ServeFront(tmp_path, PORT).replicas() == PARSED
-
-
-def test_the_configuration_of_another_cluster_on_this_machine_does_not_count(config, tmp_path):
+    os.utime(config, (2, 2))
     written_by_serve(tmp_path / "node-2", port=PORT + 1)
-    os.utime(config, (1, 1))
     assert ServeFront(tmp_path, PORT).replicas() == PARSED
-    assert ServeFront(tmp_path, PORT + 2).replicas() == {}
-
-
-def test_before_serve_has_written_anything_there_are_none(tmp_path):
-    assert ServeFront(tmp_path / "nowhere", PORT).replicas() == {}
-    assert parse_replicas("") == {}
+    assert ServeFront(tmp_path, PORT + 2).replicas() == {}, "nothing is written yet"
 
 
 def test_an_edge_that_ends_before_it_answers_is_an_error_that_is_tried_again(tmp_path):

@@ -29,8 +29,8 @@ def file(tmp_path):
     return path
 
 
-def start(config: Config, file: Path, revision: str | None = None, **changes: Any) -> Config:
-    given: dict[str, Any] = {"mode": "canary", "share": 0.1, "revision": revision} | changes
+def start(config: Config, file: Path, **changes: Any) -> Config:
+    given: dict[str, Any] = {"mode": "canary", "share": 0.1} | changes
     return canary.start_canary(config, APP, file, **given)
 
 
@@ -47,18 +47,6 @@ def test_nothing_but_the_user_config_is_changed(config, file):
     assert changed == config
 
 
-def test_a_canary_from_its_start_to_its_promotion(config, file):
-    now = start(config, file)
-    added = user_config(now)["canary"]
-    assert added["agent_path"] == str(file)
-    assert (added["mode"], added["share"]) == ("canary", 0.1)
-    now = canary.set_share(now, APP, 0.25)
-    assert user_config(now)["canary"] == added | {"share": 0.25}
-    now = canary.promote_canary(now, APP)
-    kept = {"agent_path": str(file), "revision": None, "states": added["states"]}
-    assert user_config(now) == kept
-
-
 def test_a_drop_restores_the_config(config, file):
     assert canary.drop_canary(start(config, file), APP) == config
 
@@ -69,35 +57,16 @@ def test_a_shadow_becomes_a_canary(config, file):
     assert became == user_config(shadow)["canary"] | {"mode": "canary", "share": 0.1}
 
 
-def test_states_are_named_after_the_policy_and_its_revision(config, file, tmp_path):
-    names = {user_config(start(config, file, each))["canary"]["states"] for each in (None, "b")}
-    torch.save(random_state_dict(seed=1), tmp_path / "other.th")
-    names.add(user_config(start(config, tmp_path / "other.th"))["canary"]["states"])
-    assert len(names) == 3
-    same = tmp_path / "same.th"
+def test_there_is_one_canary_at_a_time_known_by_its_weights(config, file, tmp_path):
+    now = start(config, file)
+    same, other = tmp_path / "same.th", tmp_path / "other.th"
     same.write_bytes(file.read_bytes())
-    assert user_config(start(config, same))["canary"]["states"] in names
-
-
-def test_there_is_one_canary_at_a_time(config, file, tmp_path):
-    torch.save(random_state_dict(seed=1), tmp_path / "other.th")
+    assert user_config(start(now, same))["canary"]["agent_path"] == str(same)
+    torch.save(random_state_dict(seed=1), other)
     with pytest.raises(CommandError, match=r"new.th is the canary already. Promote or drop it"):
-        start(start(config, file), tmp_path / "other.th")
-
-
-def test_a_promoted_policy_runs_beside_itself_only_with_another_revision(config, file):
-    now = canary.promote_canary(start(config, file), APP)
-    with pytest.raises(CommandError, match="give it a --revision"):
-        start(now, file)
-    assert user_config(start(now, file, "again"))["canary"]
-
-
-@pytest.mark.parametrize("change", [canary.promote_canary, canary.drop_canary])
-def test_a_change_needs_a_canary(config, change):
-    with pytest.raises(CommandError, match=r"There is no canary. Start one with `greenwave"):
-        change(config, APP)
-    with pytest.raises(CommandError, match="There is no canary"):
-        canary.set_share(config, APP, 0.5)
+        start(now, other)
+    with pytest.raises(CommandError, match="is the policy in service"):
+        start(canary.promote_canary(now, APP), file)
 
 
 def test_a_file_that_does_not_fit_is_refused_with_both_shapes(config, tmp_path):

@@ -48,30 +48,31 @@ def config(*deployments: dict[str, Any], **inference: object) -> dict[str, Any]:
     return {"applications": applications}
 
 
-def scale(**deployment: object) -> Scale:
-    (only,) = scales(config(deployment))
-    return only
-
-
 def test_what_is_not_said_is_serves_default():
     default = DeploymentConfig()
     expected = Scale("a0", 1.0, default.num_replicas, default.num_replicas, 0, None)
-    assert scale() == expected
-    assert default.max_surge_percent == 0
+    assert list(scales(config({}))) == [expected]
     assert list(scales({"applications": [{"name": "a0"}]})) == [expected]
+    assert default.max_surge_percent == 0
 
 
 @pytest.mark.parametrize(
-    ("deployment", "bounds"),
+    ("deployment", "least_most_surge", "nodes"),
     [
-        ({"num_replicas": 3}, (3, 3)),
-        ({"num_replicas": "auto"}, (1, 100)),
-        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 5}}, (2, 5)),
-        ({"autoscaling_config": {}}, (1, 1)),
+        ({"num_replicas": 3}, (3, 3, 0), 1),
+        ({"num_replicas": 3, "max_replicas_per_node": 2}, (3, 3, 0), 2),
+        ({"num_replicas": 3, "max_surge_percent": 50}, (3, 3, 2), 1),  # rounded up as by Serve
+        ({"num_replicas": "auto"}, (1, 100, 0), 1),
+        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 5}}, (2, 5, 0), 1),
+        ({"autoscaling_config": {}}, (1, 1, 0), 1),
     ],
 )
-def test_replicas_are_fixed_or_within_the_bounds_of_autoscaling(deployment, bounds):
-    assert scale(**deployment)[2:4] == bounds
+def test_replicas_are_fixed_or_within_the_bounds_of_autoscaling(
+    deployment, least_most_surge, nodes
+):
+    (scale,) = scales(config(deployment))
+    assert (scale.least, scale.most, scale.surge) == least_most_surge
+    assert scale.nodes(scale.least) == nodes
 
 
 def test_the_default_bounds_are_those_of_serve():
@@ -79,15 +80,6 @@ def test_the_default_bounds_are_those_of_serve():
 
     _, auto = handle_num_replicas_auto(None, None)
     assert {key: getattr(auto, key) for key in capacity._AUTO} == capacity._AUTO
-
-
-def test_a_surge_is_rounded_up_as_serve_does():
-    assert scale(num_replicas=3, max_surge_percent=50).surge == 2
-
-
-def test_replicas_of_which_a_node_takes_few_need_several_nodes():
-    assert scale(num_replicas=3, max_replicas_per_node=2).nodes(3) == 2
-    assert scale(num_replicas=3).nodes(3) == 1
 
 
 def test_all_replicas_count_and_state_actors_take_memory_alone():
@@ -144,19 +136,11 @@ def test_the_needs_are_described_in_one_line():
     assert describe_needs(surging) == "needs 6 CPUs and 1.6 GB, can grow to 6 and 1.6 GB"
 
 
-def one(**deployment: object) -> dict[str, Any]:
-    application = {"name": "flow", "import_path": "elsewhere:build", "deployments": [deployment]}
-    return {"applications": [application]}
-
-
-def test_what_fits_is_not_remarked_upon():
-    assert shortfall(one(num_replicas=4), [ROOMY]) is None
-    assert growth_limit(one(num_replicas=4), [ROOMY]) is None
-
-
 @pytest.mark.parametrize(
     ("deployment", "nodes", "sentence"),
     [
+        ({"num_replicas": 4}, [ROOMY], None),
+        ({"num_replicas": 3, "ray_actor_options": {"num_cpus": 0.1}}, [Room(0.3, 8000.0)], None),
         (
             {"num_replicas": 5},
             [ROOMY],
@@ -173,12 +157,12 @@ def test_what_fits_is_not_remarked_upon():
         (
             {"ray_actor_options": {"num_cpus": 3}},
             [Room(2.0, 8000.0), Room(2.0, 8000.0)],
-            "Each replica of flow needs 3 CPUs (num_cpus), more than any node of the cluster has.",
+            "Each replica of a0 needs 3 CPUs (num_cpus), more than any node of the cluster has.",
         ),
         (
             {"num_replicas": 2, "max_replicas_per_node": 1},
             [ROOMY, Room(0.0, 8000.0)],
-            "The 2 replicas of flow need 2 nodes (max_replicas_per_node), and the cluster has 4"
+            "The 2 replicas of a0 need 2 nodes (max_replicas_per_node), and the cluster has 4"
             " (1 node).",
         ),
         (
@@ -189,34 +173,30 @@ def test_what_fits_is_not_remarked_upon():
             " num_cpus.",
         ),
     ],
-    ids=["cpus", "surge", "one replica", "spread", "memory"],
+    ids=["it fits", "tenths add up", "cpus", "surge", "one replica", "spread", "memory"],
 )
 def test_what_does_not_fit_is_explained_in_one_sentence(deployment, nodes, sentence):
-    assert shortfall(one(**deployment), nodes) == sentence
+    assert shortfall(config(deployment), nodes) == sentence
+    assert growth_limit(config({"num_replicas": 4}), [ROOMY]) is None
 
 
 def test_exactly_enough_is_enough():
     enough = HEAD_MB + 2 * NODE_MB + 4 * UNSHARED.replica
     exact = [Room(2.0, enough / 2), Room(2.0, enough / 2)]
-    assert shortfall(one(num_replicas=4), exact) is None
-    assert growth_limit(one(num_replicas=4), exact) is None
-    assert shortfall(one(num_replicas=4), [exact[0], Room(2.0, enough / 2 - 1)]) is not None
-
-
-def test_tenths_of_cpus_add_up():
-    tenths = one(num_replicas=3, ray_actor_options={"num_cpus": 0.1})
-    assert shortfall(tenths, [Room(0.3, 8000.0)]) is None
+    assert shortfall(config({"num_replicas": 4}), exact) is None
+    assert growth_limit(config({"num_replicas": 4}), exact) is None
+    assert shortfall(config({"num_replicas": 4}), [exact[0], Room(2.0, enough / 2 - 1)]) is not None
 
 
 def test_room_for_fewer_replicas_than_autoscaling_may_want_is_reported():
-    growing = one(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
+    growing = config({"autoscaling_config": {"min_replicas": 1, "max_replicas": 9}})
     assert shortfall(growing, [ROOMY]) is None
     assert growth_limit(growing, [ROOMY]) == (
         "The config can grow to 9 CPUs and 1.9 GB of memory, and the cluster has 4 (1 node) and"
         " 8.0 GB: further replicas wait for more nodes."
     )
     assert growth_limit(growing, [Room(9.0, 1000.0)]) is not None
-    spread = one(autoscaling_config={"max_replicas": 4}, max_replicas_per_node=2)
+    spread = config({"autoscaling_config": {"max_replicas": 4}, "max_replicas_per_node": 2})
     assert growth_limit(spread, [ROOMY, ROOMY]) is None
     assert "of memory over 2 nodes, and" in str(growth_limit(spread, [ROOMY]))
 

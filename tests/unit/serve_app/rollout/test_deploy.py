@@ -5,15 +5,7 @@ from typing import Any
 import pytest
 
 from serve_app.errors import DeployError
-from serve_app.rollout.deploy import (
-    DRAINING,
-    RUNNING,
-    failures,
-    is_building,
-    is_deploying,
-    serves,
-    wait_until_running,
-)
+from serve_app.rollout.deploy import DRAINING, RUNNING, wait_until_running
 from tests.support.fake_ray import FakeRay, runs
 
 APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
@@ -93,37 +85,3 @@ def test_a_new_version_may_be_accepted_while_the_old_one_drains(ray_api, states,
     assert wait(ray_api, DRAINING) == ([""] if drains else ["flow", ""])
     states[:] = [changing, state("RUNNING")]
     assert wait(ray_api) == ["flow", ""], "by default, it must have ended"
-
-
-def test_a_config_is_served_when_its_code_is_what_was_sent_last(ray_api):
-    ray_api.serve(APPLICATION)
-    newer = APPLICATION | {"runtime_env": {"env_vars": {"GREENWAVE_VERSION": "2"}}}
-    applications = [APPLICATION, newer, APPLICATION | {"name": "density"}]
-    served = [serves(ray_api.dashboard, {"applications": [each]}) for each in applications]
-    assert served == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("status", "deployments", "deploying", "building"),
-    [
-        ("DEPLOYING", {}, True, True),
-        ("DEPLOYING", {"Flow": {}}, True, False),
-        ("DEPLOY_FAILED", {}, False, False),
-        ("RUNNING", {"Flow": {}}, False, False),
-    ],
-)
-def test_a_cluster_is_deploying_until_every_application_is_settled(
-    ray_api, states, status, deployments, deploying, building
-):
-    states.append({"status": status, "deployments": deployments})
-    assert is_deploying(ray_api.dashboard) is deploying
-    assert is_building(ray_api.dashboard) is building
-
-
-def test_only_what_serve_has_given_up_has_failed():
-    applications = {
-        "flow": state("DEPLOY_FAILED", "", "Traceback:\nOSError: busy\n"),
-        "density": state("UNHEALTHY"),
-        "loans": state("DEPLOYING"),
-    }
-    assert failures(applications) == {"flow": "OSError: busy"}

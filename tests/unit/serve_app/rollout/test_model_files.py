@@ -77,8 +77,7 @@ def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
     write_record(file, TrainingRecord(True))
     new = tmp_path / "new.th"
     torch.save(random_state_dict(), new)
-    given: dict[str, Any] = {"mode": "canary", "share": 0.1, "revision": None}
-    config = canary.start_canary(config_of(file, safety=True), "inference", new, **given)
+    config = canary.start_canary(config_of(file, safety=True), "inference", new, "canary", 0.1)
     (fault,) = find_file_faults(config)
     assert f"{new} was not trained" in fault
 
@@ -86,8 +85,7 @@ def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
 def test_a_canary_must_count_the_same_vehicles(file, tmp_path):
     new = tmp_path / "new.th"
     torch.save(random_state_dict(), new)
-    given: dict[str, Any] = {"mode": "shadow", "share": 0.1, "revision": None}
-    config = canary.start_canary(config_of(file), "inference", new, **given)
+    config = canary.start_canary(config_of(file), "inference", new, "shadow", 0.1)
     assert list(find_file_faults(config)) == []
     write_record(new, TrainingRecord(counts="all"))
     (fault,) = find_file_faults(config)

@@ -21,38 +21,11 @@ def add(releases: Releases, number: int) -> None:
     releases.add(releases.stage(config(number)))
 
 
-def test_an_empty_folder_has_no_release(releases):
-    assert releases.current() is releases.previous() is releases.wanted() is None
-
-
-def test_the_newest_is_current_and_the_same_again_is_no_release(releases):
-    for number in (1, 2, 2):
-        add(releases, number)
-    assert releases.current() == config(2)
-    assert releases.previous() == config(1)
-
-
 def test_ten_are_kept(releases, tmp_path):
     for number in range(25):
         add(releases, number)
     assert len(list((tmp_path / "releases").iterdir())) == KEPT
     assert releases.current() == config(24)
-
-
-def test_a_pending_config_is_wanted_until_it_is_discarded(releases):
-    add(releases, 1)
-    releases.set_pending(config(2))
-    assert releases.wanted() == config(2)
-    releases.discard_pending()
-    assert releases.wanted() == config(1)
-
-
-def test_an_added_config_is_no_longer_pending(releases):
-    releases.set_pending(config(2))
-    releases.add(releases.pending)
-    assert releases.current() == config(2)
-    add(releases, 3)
-    assert releases.wanted() == config(3)
 
 
 def test_undo_makes_the_one_before_current_and_can_be_repeated(releases):

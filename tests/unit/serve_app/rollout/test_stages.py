@@ -46,33 +46,9 @@ def test_decisions_start_before_the_whole_config():
     assert whole == shipped
 
 
-def test_a_config_without_decisions_has_one_stage():
-    assert staged_startup(config(num_replicas=2)) == [config(num_replicas=2)]
-
-
 def versioned(front: int = 8100, **versions: int) -> Config:
     applications = [{"name": name, "args": {"version": n}} for name, n in versions.items()]
     return {"applications": applications, "http_options": {"port": front}}
-
-
-def versions(config: Config) -> dict[str, Any]:
-    return {each["name"]: each["args"]["version"] for each in config["applications"]}
-
-
-def test_each_changed_application_is_a_step():
-    before, after = versioned(a=1, b=1, c=1, d=1), versioned(front=8200, a=2, b=1, c=2, d=2)
-    way = list(rolling_update(before, after))
-    assert [(name, versions(step)) for name, step in way] == [
-        ("a", {"a": 2, "b": 1, "c": 1, "d": 1}),
-        ("c", {"a": 2, "b": 1, "c": 2, "d": 1}),
-        (None, versions(after)),
-    ]
-    assert way[-1][1] == after
-    assert {step["http_options"]["port"] for _, step in way} == {8200}
-    assert (before, after) == (
-        versioned(a=1, b=1, c=1, d=1),
-        versioned(front=8200, a=2, b=1, c=2, d=2),
-    )
 
 
 @pytest.mark.parametrize(
