@@ -4,7 +4,7 @@
 Without a name it is ``peers``, and ``all`` measures one after the other.
 
     make bench ARGS="--only greenwave,fastapi --rounds 1"
-    make bench ARGS="growth --only states --sizes 5,500"
+    make bench ARGS="growth --only states"
     make bench ARGS="growth --help"
 """
 
@@ -14,7 +14,6 @@ import argparse
 import json
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import httpx
 
@@ -37,6 +36,7 @@ MODULES = {
     "overload": "well-behaved clients beside too many connections",
     "rest": "memory and CPU time of the whole system at rest, and seconds until it serves",
 }
+FOLDER = ROOT / "reports" / "bench"
 ERRORS = (
     BenchmarkError,
     WrkError,
@@ -85,12 +85,12 @@ def run(benchmark: Benchmark, arguments: list[str]) -> int:
         tables = [results_table(results, columns) for columns in benchmark.tables]
         text = "\n\n".join(filter(None, [*tables, benchmark.notes(results)]))
         console.print(text, markup=False)
-        options.folder.mkdir(parents=True, exist_ok=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
         rounds = (
             f"Medians of {results.n_rounds} rounds, each load for {options.seconds:g} s; in"
             " brackets the ratio to the first row, or to the first row of the same group."
         )
-        page = options.folder / f"{benchmark.name}.md"
+        page = FOLDER / f"{benchmark.name}.md"
         page.write_text(f"{conditions}.\n\n{rounds}\n\n{text}\n")
         content = {"conditions": conditions, "results": results.as_json()}
         page.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
@@ -112,10 +112,6 @@ def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namesp
         metavar="PART,...",
         help=f"some of: {parts} (default: all)",
     )
-    if benchmark.sizes:
-        parser.add_argument(
-            "--sizes", type=_read_sizes, metavar="N,...", help="rising sizes of the one part"
-        )
     parser.add_argument("--rounds", type=int, default=benchmark.rounds, help="default: %(default)s")
     parser.add_argument(
         "--seconds", type=float, default=4.0, help="length of one load (default: %(default)s)"
@@ -126,24 +122,9 @@ def _read_options(benchmark: Benchmark, arguments: list[str]) -> argparse.Namesp
         action="store_false",
         help="measure at Serve's front, not through the edge, on the ports that clients call",
     )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=ROOT / "reports" / "bench",
-        help="for the tables and the figures (default: reports/bench)",
-    )
     options = parser.parse_args(arguments)
     options.port_base = free_port_base()
-    if benchmark.sizes and options.sizes and len(options.only) != 1:
-        parser.error("--sizes needs --only with one part.")
     return options
-
-
-def _read_sizes(text: str) -> list[int]:
-    numbers = [int(part) for part in text.split(",") if part.isdecimal()]
-    if len(numbers) != len(text.split(",")) or numbers != sorted({*numbers} - {0}):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of rising numbers from 1 on")
-    return numbers
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ states     one replica and one state actor as shipped: latency over one connecti
 junctions  generated networks with untrained policies: one round of all junctions through
            /predict_actions, up to 1,000 in a call, and memory (USS)
 
-    make bench ARGS="growth --only states --sizes 5,500,50000"
+    make bench ARGS="growth --only states"
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 from models.networks.network import Network, network_of
 from models.networks.shipped import JUNCTIONS
 
-SIZES = {
-    "states": [5, 50, 500, 5_000, 50_000, 100_000],
-    "junctions": [5, 21, 10_000],
-}
+N_STATES = (5, 50, 500, 5_000, 50_000, 100_000)
+N_JUNCTIONS = (5, 21, 10_000)
 REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::StateActor",)
 OBSERVED = [(name, [0.0] * junction.obs_size) for name, junction in JUNCTIONS.items()]
 CONCURRENCY = 16
@@ -55,17 +53,17 @@ MAX_ITEMS = 1000
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
-    measures = (_measure_states, _measure_junctions)
-    for (part, sizes), measure in zip(SIZES.items(), measures, strict=True):
-        if part in options.only:
-            measure(options, options.sizes or sizes, results)
+    if "states" in options.only:
+        _measure_states(options, results)
+    if "junctions" in options.only:
+        _measure_junctions(options, results)
 
 
-def _measure_states(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
-    inference = shipped_application("inference", args={"max_states": max(sizes) + 10})
+def _measure_states(options: argparse.Namespace, results: Results) -> None:
+    inference = shipped_application("inference", args={"max_states": max(N_STATES) + 10})
     with system_of(options, inference) as system:
         made = 0
-        for size in sizes:
+        for size in N_STATES:
             runs = max(1, size // len(JUNCTIONS))
             asyncio.run(_create_states(system.url, range(made + 1, runs + 1)))
             made = runs
@@ -119,8 +117,8 @@ async def _kill_and_wait(url: str, processes: Sequence[psutil.Process], runs: in
     raise BenchmarkError(f"No step was answered within {TIMEOUT_S:g} s of the kill.")
 
 
-def _measure_junctions(options: argparse.Namespace, sizes: list[int], results: Results) -> None:
-    for size in sizes:
+def _measure_junctions(options: argparse.Namespace, results: Results) -> None:
+    for size in N_JUNCTIONS:
         with tempfile.TemporaryDirectory(prefix="gwb-network-") as folder:
             file, policy = Path(folder) / "network.json", Path(folder) / "agent.th"
             generated = generate_network(size)
@@ -212,9 +210,8 @@ _JUNCTION_COLUMNS = [
 BENCHMARK = Benchmark(
     name="growth",
     about=__doc__,
-    parts=list(SIZES),
+    parts=["states", "junctions"],
     measure=_measure,
     tables=[_STATE_COLUMNS, _JUNCTION_COLUMNS],
     rounds=3,
-    sizes=SIZES,
 )

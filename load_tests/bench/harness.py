@@ -54,7 +54,6 @@ class Benchmark:
         measure: adds figures to the results.
         tables: of its report.
         notes: what follows them.
-        sizes: what ``--sizes`` replaces, by part.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Benchmark:
     tables: Sequence[Columns]
     notes: Callable[[Results], str] = lambda _: ""
     rounds: int = 5
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,11 +130,17 @@ def take_turns(
     """Warm the targets up, and load each in turn, round after round."""
     for target in targets:
         measure(target, SIXTEEN, options.seconds)
-    for number in range(1, options.rounds + 1):
-        console.print(f"round {number} of {options.rounds}")
+    for _ in rounds(options):
         for load in loads:
             for target in targets:
                 measure_into(results, target, load, options.seconds)
+
+
+def rounds(options: argparse.Namespace) -> Iterator[int]:
+    """Yield the number of each round, and print it."""
+    for number in range(1, options.rounds + 1):
+        console.print(f"round {number} of {options.rounds}")
+        yield number
 
 
 def measure_into(results: Results, target: Target, load: Load, seconds: float) -> None:

@@ -3,7 +3,7 @@
 Twenty clients ask ten times a second each. Without effect, a request may be refused with 503
 `overloaded` and Retry-After; any other failure ends the benchmark.
 
-    make bench ARGS="overload --only overload --sizes 256,512,1800"
+    make bench ARGS="overload --rounds 1"
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from load_tests.bench.harness import Benchmark, BenchmarkError, system_of
+from load_tests.bench.harness import Benchmark, BenchmarkError, rounds, system_of
 from load_tests.bench.report import Column, Results
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.wrk import wrk_command
@@ -24,15 +24,15 @@ from load_tests.harness.wrk import wrk_command
 CLIENTS = 20
 PACED = ("predict", "runs=1000", "pause_ms=100", "log=1")
 FLOOD = ("predict", "runs=200")
-SIZES = {"overload": [256, 1800]}
+CONNECTIONS = (256, 1800)
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
     inference = shipped_application("inference")
     with system_of(options, inference) as system:
         url = f"{system.url}/predict_action"
-        for connections in options.sizes or SIZES["overload"]:
-            for _ in range(options.rounds):
+        for connections in CONNECTIONS:
+            for _ in rounds(options):
                 figures = _measure_beside(url, connections, options.seconds)
                 results.add(f"{connections:,} connections", figures)
 
@@ -93,7 +93,7 @@ def _responses(lines: Iterable[str]) -> Iterator[tuple[int, float, str, str]]:
 BENCHMARK = Benchmark(
     name="overload",
     about=__doc__,
-    parts=list(SIZES),
+    parts=["overload"],
     measure=_measure,
     tables=[
         [
@@ -103,5 +103,4 @@ BENCHMARK = Benchmark(
         ]
     ],
     rounds=3,
-    sizes=SIZES,
 )

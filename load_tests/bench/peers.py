@@ -34,6 +34,7 @@ from load_tests.bench.harness import (
     console,
     measure,
     measure_into,
+    rounds,
     serve,
     uvicorn,
     wait_until_answered,
@@ -46,8 +47,6 @@ from load_tests.harness.wrk import WrkError
 from serve_app.errors import DeployError, InstanceError
 from serve_app.settings import Settings
 
-ENVIRONMENTS = ROOT / ".venv-peers"
-REQUIREMENTS = Path(__file__).parent / "peer_servers"
 WARM_UP_S = 5.0
 REST_CORES, REST_S, LOOK_S = 0.4, 20.0, 2.0
 PREDICTION = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
@@ -65,43 +64,33 @@ AT_ONCE: Mapping[str, tuple[int, str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
 class Environment:
-    """A virtual environment with exactly the packages of one file, made on first use."""
+    """A virtual environment of a peer that cannot share this one, made on first use."""
 
-    requirements: Path
-    folder: Path
-
-    @property
-    def python(self) -> Path:
-        return self.folder / "bin" / "python"
+    def __init__(self, name: str) -> None:
+        self._requirements = Path(__file__).parent / "peer_servers" / f"{name}.txt"
+        self.folder = ROOT / ".venv-peers" / name
+        self.python = self.folder / "bin" / "python"
 
     def make(self) -> None:
-        """Make the environment unless it is up to date.
+        """Make the environment, and install the packages of its file that it lacks.
 
         Raises:
             BenchmarkError: no package index is in reach, or it does not have a package.
         """
-        stamp, wanted = self.folder / "made-of", self._content()
-        if stamp.exists() and stamp.read_text() == wanted:
-            return
-        console.print(f"Installing {self.requirements.name} (a few minutes) ...")
-        pip = [str(self.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        console.print(f"Installing {self._requirements.name} (at first a few minutes) ...")
+        install = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r"]
         for command in (
-            [sys.executable, "-m", "venv", "--clear", str(self.folder)],
-            [*pip, "-r", str(self.requirements)],
+            [sys.executable, "-m", "venv", str(self.folder)],
+            [str(self.python), *install, str(self._requirements)],
         ):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 last = (done.stderr or done.stdout).strip().splitlines()[-1:]
                 raise BenchmarkError(
-                    f"Cannot install {self.requirements.name} into {self.folder}:"
+                    f"Cannot install {self._requirements.name} into {self.folder}:"
                     f" {''.join(last) or 'no reason given'}"
                 )
-        stamp.write_text(wanted)
-
-    def _content(self) -> str:
-        return f"Python {sys.version}\n{self.requirements.read_text()}"
 
 
 @dataclass(frozen=True)
@@ -166,10 +155,7 @@ def _peer_env() -> dict[str, str]:
     return {"MAPPO_AGENT_PATH": weights, "OMP_NUM_THREADS": "1"}
 
 
-_LITSERVE, _BENTOML = (
-    Environment(REQUIREMENTS / f"{name}.txt", ENVIRONMENTS / name)
-    for name in ("litserve", "bentoml")
-)
+_LITSERVE, _BENTOML = Environment("litserve"), Environment("bentoml")
 
 CONTENDERS = {
     "greenwave": Contender(
@@ -225,9 +211,9 @@ CONTENDERS = {
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
     contenders = [CONTENDERS[key] for key in options.only if key in CONTENDERS]
-    for number in range(1, options.rounds + 1):
+    for number in rounds(options):
         for contender in tuple(contenders):
-            console.print(f"round {number} of {options.rounds}: {contender.name}")
+            console.print(contender.name)
             try:
                 _take_turn(contender, options, results)
             except ERRORS as error:

@@ -11,7 +11,7 @@ shadow of every run, or as a canary that this load is not part of.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from load_tests.bench.harness import (
@@ -27,21 +27,25 @@ from load_tests.bench.report import Column, Results, load_tables
 from load_tests.harness.shipped import shipped_application
 from models.policy.form import SHIPPED_POLICY
 
-ALONE, THREE, TURNS = "one replica", "three, routed by run", "three, in turn"
-APART, SHADOW, CANARY = "three applications", "one, with a shadow", "one, with a canary"
-PIECES = ("apart-1", "apart-2", "apart-3")
-APPLICATIONS: Mapping[str, tuple[str, str, int]] = {
-    "one": (ALONE, "inference", 1),
-    "three": (THREE, "inference-three", 3),
-    "turns": (TURNS, "turns", 3),
-    "shadow": (SHADOW, "inference-shadow", 1),
-    "canary": (CANARY, "inference-canary", 1),
+
+def _application(name: str, **changes: Any) -> dict[str, Any]:
+    prefix = "/" if name == "inference" else f"/{name}"
+    return shipped_application("inference", called=name, prefix=prefix, **changes)
+
+
+CANARY = {"agent_path": str(SHIPPED_POLICY), "states": "bench"}
+SHADOW = {"canary": {**CANARY, "mode": "shadow", "share": 1.0}}
+HALF = {"canary": {**CANARY, "mode": "canary", "share": 0.5}}
+PARTS: Mapping[str, tuple[str, Sequence[dict[str, Any]]]] = {
+    "one": ("one replica", [_application("inference")]),
+    "three": ("three, routed by run", [_application("inference-three", replicas=3)]),
+    "turns": ("three, in turn", [_application("turns", replicas=3)]),
+    "apart": ("three applications", [_application(f"apart-{number}") for number in (1, 2, 3)]),
+    "shadow": ("one, with a shadow", [_application("inference-shadow", user_config=SHADOW)]),
+    "canary": ("one, with a canary", [_application("inference-canary", user_config=HALF)]),
 }
-"""By part: the subject, the application's name, and its replicas."""
-CANARIES = {
-    "shadow": {"mode": "shadow", "share": 1.0},
-    "canary": {"mode": "canary", "share": 0.5},
-}
+"""By part: the subject, and its applications. One must be at the root, or the edge takes Serve for
+down."""
 LOADS = (ONE, SIXTEEN)
 REQUESTS = ("predict", "runs=200")
 KINDS = ("HAProxy", "replicas", "state actors")
@@ -49,43 +53,20 @@ KINDS = ("HAProxy", "replicas", "state actors")
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
     parts = ["one", *(each for each in options.only if each != "one")]
-    applications = [_application(part) for part in parts if part in APPLICATIONS]
-    if "apart" in parts:
-        applications += [_named(piece, 1) for piece in PIECES]
+    applications = [each for part in parts for each in PARTS[part][1]]
     with system_of(options, *applications) as system:
         processes = system.instance.processes
         idle = idle_cores(processes)
         targets = []
         for part in parts:
-            if part == "apart":
-                prefixes = ",".join(f"/{piece}" for piece in PIECES)
-                url, requests = f"{system.url}/predict_action", (*REQUESTS, f"prefixes={prefixes}")
-                targets.append(Target(APART, url, requests, processes, idle=idle))
-            else:
-                subject, name, _ = APPLICATIONS[part]
-                url = f"{system.url}{_prefix(name)}/predict_action"
-                targets.append(Target(subject, url, REQUESTS, processes, idle=idle))
+            subject, (first, *others) = PARTS[part]
+            prefix, requests = first["route_prefix"].rstrip("/"), list(REQUESTS)
+            if others:
+                prefixes = ",".join(each["route_prefix"] for each in (first, *others))
+                prefix, requests = "", [*REQUESTS, f"prefixes={prefixes}"]
+            url = f"{system.url}{prefix}/predict_action"
+            targets.append(Target(subject, url, tuple(requests), processes, idle=idle))
         take_turns(targets, LOADS, options, results)
-
-
-def _application(part: str) -> dict[str, Any]:
-    _, name, replicas = APPLICATIONS[part]
-    if part not in CANARIES:
-        return _named(name, replicas)
-    canary = {"agent_path": str(SHIPPED_POLICY), "states": "bench", **CANARIES[part]}
-    return _named(name, replicas, user_config={"canary": canary})
-
-
-def _named(name: str, replicas: int, **changes: Any) -> dict[str, Any]:
-    prefix = _prefix(name) or "/"
-    return shipped_application(
-        "inference", called=name, prefix=prefix, replicas=replicas, **changes
-    )
-
-
-def _prefix(name: str) -> str:
-    """Return where an application is; one must be at the root, or the edge takes Serve for down."""
-    return "" if name == "inference" else f"/{name}"
 
 
 _TABLES = load_tables(
@@ -95,7 +76,7 @@ _TABLES = load_tables(
 BENCHMARK = Benchmark(
     name="replicas",
     about=__doc__,
-    parts=["one", "three", "turns", "apart", "shadow", "canary"],
+    parts=list(PARTS),
     measure=_measure,
     tables=_TABLES,
 )

@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from load_tests.bench.harness import Benchmark, BenchmarkError, console
+from load_tests.bench.harness import Benchmark, BenchmarkError, console, rounds
 from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import cpu_seconds, memory_bytes
 from load_tests.harness.states_folder import states_folder
@@ -58,8 +58,7 @@ ROLES = {
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
-    for number in range(1, options.rounds + 1):
-        console.print(f"round {number} of {options.rounds}")
+    for number in rounds(options):
         with _running(options, results) as system:
             if "restart" in options.only:
                 for process in system.instance.processes(Role.RAY):

@@ -60,12 +60,12 @@ def run(part: Part, arguments: Sequence[str]) -> int:
             results.append(result)
             complaints = result.complaints()
             console.print("[red]broken[/red]" if complaints else "[green]kept[/green]")
-            for sentence in (*complaints, *result.details()):
+            for sentence in (*complaints, *result.details):
                 console.print(f"    {sentence}", markup=False)
             if options.logs and complaints:
                 system.keep_logs(options.logs / f"{number}-{fault.name}")
     if results:
-        console.print(_table(part.title, [each.row() for each in results]))
+        console.print(_table(part.title, [each.row for each in results]))
     complained = any(each.complaints() for each in results)
     return 1 if complained or len(results) != len(trials) else 0
 

@@ -26,8 +26,20 @@ class Outcome(Enum):
     UNKNOWN = "unknown"  # the step may have been made, may still be made, or never
 
 
+class Attempt:
+    """What a client tried, and what it saw of it."""
+
+    done: float
+    outcome: Outcome
+
+    @property
+    def over(self) -> float:
+        """When the request can no longer take effect."""
+        return self.done + LINGER_S if self.outcome is Outcome.UNKNOWN else self.done
+
+
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Attempt):
     """One prediction as its client saw it; times in seconds of one clock.
 
     Attributes:
@@ -51,14 +63,9 @@ class Prediction:
     confidence: float = 0.0
     error: str = ""
 
-    @property
-    def over(self) -> float:
-        """When the request can no longer take effect."""
-        return self.done + LINGER_S if self.outcome is Outcome.UNKNOWN else self.done
-
 
 @dataclass(frozen=True)
-class Reset:
+class Reset(Attempt):
     """One attempt at a reset of a run; ``request`` is the same for every attempt at one reset."""
 
     run: str
@@ -66,11 +73,6 @@ class Reset:
     done: float
     outcome: Outcome = Outcome.ANSWERED
     request: str | None = None
-
-    @property
-    def over(self) -> float:
-        """When the attempt can no longer take effect."""
-        return self.done + LINGER_S if self.outcome is Outcome.UNKNOWN else self.done
 
 
 @dataclass

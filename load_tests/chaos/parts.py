@@ -5,22 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from load_tests.harness.system import FoundSystem
 
 
-class Result(Protocol):
-    """What a fault has cost."""
+@dataclass(frozen=True)
+class Result:
+    """What a fault has cost.
 
-    def complaints(self) -> list[str]:
-        """Return what is worse than it may be, as sentences."""
+    Attributes:
+        away: by the name of what was without an answer, for how many seconds at most, and for how
+            many it may be.
+        broken: what else is worse than it may be, as sentences.
+        details: what helps to find the cause, as sentences.
+        row: cells by column.
+    """
 
-    def details(self) -> list[str]:
-        """Return what helps to find the cause, as sentences."""
+    away: Mapping[str, tuple[float, float]]
+    broken: Sequence[str]
+    details: Sequence[str]
+    row: Mapping[str, str]
 
-    def row(self) -> dict[str, str]:
-        """Return the cells of the result's row, by column."""
+    def complaints(self, slack_s: float = 0.0) -> list[str]:
+        """Return what is worse than it may be, as sentences.
+
+        Args:
+            slack_s: added to the time without an answer, for a busy machine.
+        """
+        late = [
+            f"{name} was away for {seconds:.1f} s, not {allowed_s:g}"
+            for name, (seconds, allowed_s) in self.away.items()
+            if seconds > allowed_s + slack_s
+        ]
+        return [*late, *self.broken]
 
 
 Try = Callable[[Any, str, float], Coroutine[Any, Any, Result]]

@@ -84,9 +84,6 @@ class Record:
                 missing.append(path)
         return missing
 
-    def slowest_s(self, service: str) -> float:
-        return max(each.done - each.sent for each in self.seen if each.service == service)
-
 
 class Stream(NamedTuple):
     """The requests to one service, with a token if it asks for one, and the record of both."""

@@ -10,12 +10,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from load_tests.chaos.checker import Harm, check
 from load_tests.chaos.clients import ANSWERED
 from load_tests.chaos.history import Outcome
-from load_tests.chaos.parts import Part, Try
+from load_tests.chaos.parts import Part, Result, Try
 from load_tests.chaos.requests import (
     FALLBACK,
     Record,
@@ -41,76 +40,35 @@ _BROKEN = ("connection refused", "connection broken")
 _NUMBERS = itertools.count(1_000_000_000, 1_000_000)
 
 
-@dataclass(frozen=True)
-class ServiceResult:
-    """What a fault has cost.
+def judge(
+    fault: ServiceFault,
+    kinds: Counter[str],
+    lost: int,
+    missing: int,
+    whole_s: float,
+) -> Iterator[str]:
+    """Yield what is worse than it may be, except how long services were away.
 
-    Attributes:
-        away_s: the longest time without an answer, by service.
+    Args:
         kinds: how many requests had which outcome, over all services.
         lost, missing: answered steps, and acknowledged records, that are gone.
-        injected_at: in seconds of Unix time.
-        back_s, whole_s: from the fault to the first answer to a prediction sent after it, and to
-            the time when every replica ran; infinite if that did not happen.
-        failure: why the fault was not what it must be, if it was not.
+        whole_s: from the fault until every replica ran; infinite if that did not happen.
     """
-
-    fault: ServiceFault
-    away_s: dict[str, float]
-    slowest_s: float
-    kinds: Counter[str]
-    lost: int
-    missing: int
-    injected_at: float
-    back_s: float
-    whole_s: float
-    failure: str | None = None
-
-    def complaints(self, slack_s: float = 0.0) -> list[str]:
-        """Return what is worse than it may be, as sentences.
-
-        Args:
-            slack_s: added to the time that a service may be away, for a busy machine.
-        """
-        fault = self.fault
-        bounds = {name: fault.exceptions.get(name, fault.max_away_s) for name in self.away_s}
-        late = {n: s for n, s in self.away_s.items() if s > bounds[n] + slack_s}
-        found = [f"{n} was away for {s:.1f} s, not {bounds[n]:.0f}" for n, s in late.items()]
-        if self.lost:
-            found.append(f"{self.lost} answered steps are lost, doubled or revived")
-        if self.missing:
-            found.append(f"{self.missing} acknowledged records are missing")
-        allowed = _DOCUMENTED + (_BROKEN if fault.may_break else ())
-        if forbidden := [kind for kind in self.kinds if kind not in allowed]:
-            found.append(f"clients saw {', '.join(forbidden)}")
-        unanswered = self.kinds.total() - self.kinds[ANSWERED]
-        if fault.flawless and unanswered:
-            found.append(f"{unanswered} requests were not answered by their service")
-        if math.isinf(self.whole_s):
-            found.append("the system did not become whole again")
-        if self.failure:
-            found.append(self.failure)
-        return found
-
-    def details(self) -> list[str]:
-        clock = time.strftime("%H:%M:%S", time.localtime(self.injected_at))
-        return [f"{clock}, answered after {self.back_s:.1f} s, whole after {self.whole_s:.1f} s"]
-
-    def row(self) -> dict[str, str]:
-        others = [f"{n} x {kind}" for kind, n in self.kinds.items() if kind != ANSWERED]
-        return {
-            "fault": self.fault.about,
-            **{name: f"{seconds:.1f}" for name, seconds in self.away_s.items()},
-            "slowest": f"{self.slowest_s:.1f}",
-            "lost": f"{self.lost}",
-            "missing": f"{self.missing}",
-            "outcomes": ", ".join([f"{self.kinds[ANSWERED]} answered", *others]),
-        }
+    if lost:
+        yield f"{lost} answered steps are lost, doubled or revived"
+    if missing:
+        yield f"{missing} acknowledged records are missing"
+    allowed = _DOCUMENTED + (_BROKEN if fault.may_break else ())
+    if forbidden := [kind for kind in kinds if kind not in allowed]:
+        yield f"clients saw {', '.join(forbidden)}"
+    unanswered = kinds.total() - kinds[ANSWERED]
+    if fault.flawless and unanswered:
+        yield f"{unanswered} requests were not answered by their service"
+    if math.isinf(whole_s):
+        yield "the system did not become whole again"
 
 
-async def run_experiment(
-    sut: SystemUnderTest, fault: ServiceFault, seconds: float
-) -> ServiceResult:
+async def run_experiment(sut: SystemUnderTest, fault: ServiceFault, seconds: float) -> Result:
     """Load every service for ``seconds`` and until the system is whole again; inject the fault.
 
     Raises:
@@ -118,12 +76,15 @@ async def run_experiment(
     """
     await asyncio.to_thread(sut.prepare, fault.config())
     token = await asyncio.to_thread(sut.log_in)
-    record = Record()
+    record, failures = Record(), list[str]()
     began = time.monotonic()
     async with sending(_streams(sut, token, record)):
         await asyncio.sleep(BEFORE_S)
-        injected_at, moment = time.time(), time.monotonic()
-        failure = await asyncio.to_thread(_inject, fault, sut)
+        clock, moment = time.strftime("%H:%M:%S"), time.monotonic()
+        try:
+            await asyncio.to_thread(fault.inject, sut)
+        except FaultInjectionError as error:
+            failures.append(str(error))
         injected = time.monotonic()
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         whole = await asyncio.to_thread(sut.wait_until_whole)
@@ -133,21 +94,28 @@ async def run_experiment(
         await asyncio.sleep(BEFORE_S)
         end = time.monotonic()
     services = sorted({each.service for each in record.seen})
+    away_s = {name: record.away_s(name, moment, end) for name in services}
+    kinds = Counter(each.what for each in record.seen)
     lost = 0
     if record.history.count(Outcome.ANSWERED):
         verdict = check(record.history)
         lost = sum(verdict.steps(harm) for harm in Harm)
-    return ServiceResult(
-        fault,
-        {name: record.away_s(name, moment, end) for name in services},
-        max(record.slowest_s(name) for name in services),
-        sum((record.counts(name) for name in services), Counter()),
-        lost,
-        len(await asyncio.to_thread(record.missing, sut.edge.urls())),
-        injected_at,
-        record.first_answer("inference", injected) - moment,
-        whole_s,
-        failure,
+    missing = len(await asyncio.to_thread(record.missing, sut.edge.urls()))
+    back_s = record.first_answer("inference", injected) - moment
+    others = [f"{n} x {kind}" for kind, n in kinds.items() if kind != ANSWERED]
+    row = {
+        "fault": fault.about,
+        **{name: f"{seconds:.1f}" for name, seconds in away_s.items()},
+        "slowest": f"{max(each.done - each.sent for each in record.seen):.1f}",
+        "lost": f"{lost}",
+        "missing": f"{missing}",
+        "outcomes": ", ".join([f"{kinds[ANSWERED]} answered", *others]),
+    }
+    return Result(
+        {name: (each, fault.allowed_s(name)) for name, each in away_s.items()},
+        [*judge(fault, kinds, lost, missing, whole_s), *failures],
+        [f"{clock}, answered after {back_s:.1f} s, whole after {whole_s:.1f} s"],
+        row,
     )
 
 
@@ -155,14 +123,6 @@ async def run_experiment(
 def _start() -> Iterator[tuple[FoundSystem, Try]]:
     with system_under_test() as sut:
         yield sut, lambda fault, mode, seconds: run_experiment(sut, fault, seconds)
-
-
-def _inject(fault: ServiceFault, sut: SystemUnderTest) -> str | None:
-    try:
-        fault.inject(sut)
-    except FaultInjectionError as error:
-        return str(error)
-    return None
 
 
 def _streams(sut: SystemUnderTest, token: str, record: Record) -> Iterator[Stream]:

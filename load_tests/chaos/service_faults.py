@@ -49,6 +49,9 @@ class ServiceFault:
     may_break: bool = False
     flawless: bool = False
 
+    def allowed_s(self, service: str) -> float:
+        return self.exceptions.get(service, self.max_away_s)
+
 
 def _kill(title: str) -> Inject:
     return lambda sut: kill(sut.processes(title)[:1])

@@ -8,7 +8,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -16,7 +15,7 @@ import httpx
 from load_tests.chaos.checker import Harm, Verdict, check
 from load_tests.chaos.clients import PATIENCE_S, Client, Load
 from load_tests.chaos.history import History, Key, Outcome
-from load_tests.chaos.parts import Part, Try
+from load_tests.chaos.parts import Part, Result, Try
 from load_tests.chaos.state_faults import FAULTS, MODES, ApplicationUnderTest, StateFault
 from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.system import QUICK, FoundSystem, running_system
@@ -28,59 +27,42 @@ DURABLE_S = 5.0  # that `durable` may add: a response waits for the store, and f
 _ERRORS = (TimeoutError, FaultInjectionError, DeployError, InstanceError, httpx.HTTPError)
 
 
-@dataclass(frozen=True)
-class StateResult:
-    """The result of an experiment.
+def judge(
+    fault: StateFault,
+    mode: str,
+    history: History,
+    verdict: Verdict,
+    away_s: float = 0.0,
+    silent: int = 0,
+    failure: str | None = None,
+) -> Result:
+    """Return the result of an experiment, with the promises that the system broke.
 
-    Attributes:
+    Args:
         away_s: the longest time without an answer for a run that was stepped all the time.
         silent: keys without an answer within ``PATIENCE_S`` after the load.
         failure: why the system is not as before the fault, if it is not.
     """
-
-    fault: StateFault
-    mode: str
-    history: History
-    verdict: Verdict
-    away_s: float = 0.0
-    silent: int = 0
-    failure: str | None = None
-
-    def complaints(self, slack_s: float = 0.0) -> list[str]:
-        """Return the promises that the system broke, as sentences.
-
-        Args:
-            slack_s: added to the time that a run may be without an answer, for a busy machine.
-        """
-        complaints = [self.failure] if self.failure else []
-        for harm in Harm:
-            if steps := self.verdict.steps(harm):
-                complaints.append(f"{steps} steps were {harm.value}")
-        max_away_s = self.fault.max_away_s + DURABLE_S * (self.mode == "durable")
-        if self.away_s > max_away_s + slack_s:
-            complaints.append(f"a run had no answer for {self.away_s:.1f} s, not {max_away_s:g}")
-        if self.silent:
-            complaints.append(f"{self.silent} states were not answered for again")
-        return complaints
-
-    def details(self) -> list[str]:
-        return [str(finding) for finding in self.verdict.findings[:3]]
-
-    def row(self) -> dict[str, str]:
-        return {
-            "fault": self.fault.name,
-            "mode": self.mode,
-            "requests": f"{len(self.history.predictions)}",
-            **{outcome.value: f"{self.history.count(outcome)}" for outcome in Outcome},
-            "away s": f"{self.away_s:.2f}",
-            **{each.value: f"{self.verdict.steps(each)}" for each in Harm if each != Harm.WRONG},
-            "promise": "[red]broken[/red]" if self.complaints() else "[green]kept[/green]",
-        }
+    broken = [failure] if failure else []
+    broken += [f"{n} steps were {each.value}" for each in Harm if (n := verdict.steps(each))]
+    if silent:
+        broken.append(f"{silent} states were not answered for again")
+    allowed_s = fault.max_away_s + DURABLE_S * (mode == "durable")
+    row = {
+        "fault": fault.name,
+        "mode": mode,
+        "requests": f"{len(history.predictions)}",
+        **{outcome.value: f"{history.count(outcome)}" for outcome in Outcome},
+        "away s": f"{away_s:.2f}",
+        **{each.value: f"{verdict.steps(each)}" for each in Harm if each != Harm.WRONG},
+    }
+    details = [str(finding) for finding in verdict.findings[:3]]
+    return Result({"a run": (away_s, allowed_s)}, broken, details, row)
 
 
 async def run_experiment(
     app: ApplicationUnderTest, fault: StateFault, mode: str, seconds: float
-) -> StateResult:
+) -> Result:
     """Deploy, load for ``seconds``, inject the fault after a third of it, and step every state.
 
     The load continues until the fault is over.
@@ -106,7 +88,7 @@ async def run_experiment(
     else:
         verdict, failure = Verdict(), failure or "no prediction was answered"
     away_s = max(history.away_s(run) for run in load.busy)
-    return StateResult(fault, mode, history, verdict, away_s, silent, failure)
+    return judge(fault, mode, history, verdict, away_s, silent, failure)
 
 
 @contextlib.contextmanager
@@ -116,7 +98,7 @@ def _start() -> Iterator[tuple[FoundSystem, Try]]:
         try:
             with running_system(env={"STORE_URL": redis.url, **QUICK}) as system:
 
-                async def try_out(fault: StateFault, mode: str, seconds: float) -> StateResult:
+                async def try_out(fault: StateFault, mode: str, seconds: float) -> Result:
                     app = ApplicationUnderTest(system, mode, {"durability": mode}, redis)
                     return await run_experiment(app, fault, mode, seconds)
 
