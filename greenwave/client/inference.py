@@ -55,23 +55,12 @@ class Observed(NamedTuple):
     key: str | None = None
 
 
-class _Refusal(SnakeForm):
-    status: int
-    detail: str
-    code: str | None = None
-
-
-class _Refused(SnakeForm):
-    junction_id: str | None
-    error: _Refusal
-
-
 class _Runs(SnakeForm):
     runs: list[RunInfo]
 
 
 class _Items(SnakeForm):
-    items: list[Prediction | _Refused]
+    items: list[Prediction | FailedPrediction]
 
 
 _PASSING = ("overloaded", "outcome_unknown")
@@ -312,23 +301,12 @@ def _read_prediction(junction: str, key: str, reply: Reply) -> Prediction:
 
 
 def _read_items(sent: list[dict[str, Any]], reply: Reply) -> list[Prediction | FailedPrediction]:
+    results = []
     answered = _Items.model_validate_json(reply.body).items
-    return [_result(item, **each) for item, each in zip(answered, sent, strict=True)]
-
-
-def _result(
-    item: Prediction | _Refused, junction_id: str, request_id: str, **_: object
-) -> Prediction | FailedPrediction:
-    _check_junction(junction_id, item.junction_id)
-    if isinstance(item, Prediction):
-        return item.model_copy(update={"key": request_id})
-    return FailedPrediction(
-        junction_id=junction_id,
-        status=item.error.status,
-        message=item.error.detail,
-        code=item.error.code,
-        key=request_id,
-    )
+    for item, result in zip(sent, answered, strict=True):
+        _check_junction(item["junction_id"], result.junction_id)
+        results.append(result.model_copy(update={"key": item["request_id"]}))
+    return results
 
 
 def _read_file(reply: Reply) -> bytes:
@@ -337,6 +315,6 @@ def _read_file(reply: Reply) -> bytes:
     return reply.body
 
 
-def _check_junction(sent: str, answered: str | None) -> None:
+def _check_junction(sent: str, answered: str) -> None:
     if answered != sent:
         raise ValueError("an answer for another junction")

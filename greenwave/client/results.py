@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 SUCCESS = "success"
@@ -108,10 +108,10 @@ class FailedPrediction(SnakeForm):
     """
 
     junction_id: str
-    status: int
-    message: str
-    code: str | None
-    key: str
+    status: int = Field(validation_alias=AliasPath("error", "status"))
+    message: str = Field(validation_alias=AliasPath("error", "detail"))
+    code: str | None = Field(None, validation_alias=AliasPath("error", "code"))
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ class InferenceHealth(SnakeForm):
     detail: str | None = None
 
 
-class RunInfo(SnakeForm):
-    """A run at the inference service.
+class RunSteps(SnakeForm):
+    """What a run goes on from.
 
     Attributes:
         steps: of each junction that has been stepped.
@@ -213,18 +213,12 @@ class RunInfo(SnakeForm):
 
     run: str
     steps: dict[str, int]
+
+
+class RunInfo(RunSteps):
+    """A run at the inference service."""
+
     idle_seconds: float
-
-
-class RunSteps(SnakeForm):
-    """What a run goes on from.
-
-    Attributes:
-        steps: of each junction.
-    """
-
-    run: str
-    steps: dict[str, int]
 
 
 class JunctionInfo(SnakeForm):
