@@ -16,25 +16,39 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 ALL: frozenset[str] = frozenset(SCOPES)
 
 
-def read_scopes(words: Iterable[str]) -> frozenset[str]:
-    """Return the scopes that the words name.
+SERVICE_PREFIX = "service:"  # of the names of service accounts, in their tokens
+MAX_NAME_LENGTH = 64
+
+
+class AccountError(Exception):
+    """A user or a service account cannot be created, found or changed; the message says why."""
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise AccountError unless a user or a service account may have this name."""
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise AccountError(f"{what} is printable text without spaces at its ends.")
+    if len(name) > MAX_NAME_LENGTH:
+        raise AccountError(f"{what} has at most {MAX_NAME_LENGTH} characters.")
+
+
+def check_scopes(words: Iterable[str]) -> tuple[Scope, ...]:
+    """Return the scopes that the words name, in the order of SCOPES.
 
     Raises:
-        ValueError: no scopes, or an unknown one; the message is one sentence.
+        AccountError: no scopes, or an unknown one.
     """
     named = frozenset(words)
     if not named or named - ALL:
-        raise ValueError(f"Scopes are one or more of {', '.join(SCOPES)}.")
-    return named
+        raise AccountError(f"Scopes are one or more of {', '.join(SCOPES)}.")
+    return in_order(named)
 
 
-def write_scopes(scopes: Iterable[str]) -> str:
-    """Return the claim, its words in the order of SCOPES."""
+def in_order(scopes: Iterable[str]) -> tuple[Scope, ...]:
+    """Return scopes in the order of SCOPES."""
     named = frozenset(scopes)
-    return " ".join(scope for scope in SCOPES if scope in named)
+    return tuple(scope for scope in SCOPES if scope in named)
 
-
-SERVICE_PREFIX = "service:"  # of the names of service accounts, in their tokens
 
 Generation = int | str
 """A number for a user in the store; a sealed password hash for a configured user."""

@@ -11,7 +11,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
-from deployments.access.claims import SCOPES, SERVICE_PREFIX, Claims, read_scopes
+from deployments.access.claims import (
+    SERVICE_PREFIX,
+    AccountError,
+    Claims,
+    check_name,
+    check_scopes,
+)
 from deployments.access.keys import Keys
 from deployments.access.revocations import RevisedTable, TableRule
 from deployments.access.tokens import Tokens
@@ -20,13 +26,8 @@ from deployments.store import Store
 TABLE = "gateway_service_tokens"
 MAX_TOKENS = 1000
 MAX_DAYS = 3650
-MAX_NAME_LENGTH = 64
 _DAY_S = 24 * 3600
 _SKEW_S = 60.0  # between the clocks of two nodes, at most
-
-
-class ServiceTokenError(Exception):
-    """A token cannot be created or found; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +74,20 @@ class ServiceTokens:
             days: until it expires.
 
         Raises:
-            ServiceTokenError: an argument is invalid, there are too many tokens, or the signing
+            AccountError: an argument is invalid, there are too many tokens, or the signing
                 key expires earlier.
         """
-        _check_name(name)
+        check_name(name, "The name of a service account")
         if not 1 <= days <= MAX_DAYS:
-            raise ServiceTokenError(f"A token lives 1 to {MAX_DAYS} days.")
-        named = _check_scopes(scopes)
+            raise AccountError(f"A token lives 1 to {MAX_DAYS} days.")
+        named = check_scopes(scopes)
         await self._forget_expired()
         if len(await self.all()) >= MAX_TOKENS:
-            raise ServiceTokenError(f"There are {MAX_TOKENS} tokens already; revoked ones count.")
+            raise AccountError(f"There are {MAX_TOKENS} tokens already; revoked ones count.")
         now = int(self._clock())
         key = keys.signing(now)
         if key.verifies_until < now + days * _DAY_S:
-            raise ServiceTokenError(
+            raise AccountError(
                 "The key that signs at present ends before the token would; a new one signs soon "
                 "(`greenwave keys list`). Try again then."
             )
@@ -95,7 +96,7 @@ class ServiceTokens:
         token_id = str(tokens.verify(token).token_id)
         kept = ServiceToken(name, named, key.kid, now, now + days * _DAY_S)
         if not await self._table.change(token_id, None, _write(kept)):
-            raise ServiceTokenError(
+            raise AccountError(
                 "Another command has created that token at the same time; try again."
             )
         return token_id, token
@@ -104,12 +105,12 @@ class ServiceTokens:
         """Revoke a token by its name, or all tokens of a service account; return how many.
 
         Raises:
-            ServiceTokenError: there is no such valid token.
+            AccountError: there is no such valid token.
         """
         living = {key: token for key, token in (await self.all()).items() if not token.revoked_at}
         chosen = [which] if which in living else [k for k, t in living.items() if t.name == which]
         if not chosen:
-            raise ServiceTokenError(f"There is no token, and no service account, '{which}'.")
+            raise AccountError(f"There is no token, and no service account, '{which}'.")
         for token_id in chosen:
             before, now = living[token_id], int(self._clock())
             changed = _write(replace(before, revoked_at=now))
@@ -156,20 +157,3 @@ def _read(document: bytes) -> ServiceToken:
 
 def _write(token: ServiceToken) -> bytes:
     return json.dumps(asdict(token)).encode()
-
-
-def _check_name(name: str) -> None:
-    if not name.strip() or name != name.strip() or not name.isprintable():
-        raise ServiceTokenError(
-            "A service account has a printable name without spaces at its ends."
-        )
-    if len(name) > MAX_NAME_LENGTH:
-        raise ServiceTokenError(f"A name has at most {MAX_NAME_LENGTH} characters.")
-
-
-def _check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
-    try:
-        named = read_scopes(scopes)
-    except ValueError as error:
-        raise ServiceTokenError(str(error)) from None
-    return tuple(scope for scope in SCOPES if scope in named)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from deployments.access.claims import ALL, SCOPES, Claims, Generation, Scope, write_scopes
+from deployments.access.claims import ALL, SCOPES, Claims, Generation, Scope, in_order
 from deployments.access.keys import InvalidKeysError, Key, Keys, new_name
 from deployments.access.revocations import Revocations
 from deployments.http.errors import (
@@ -99,7 +99,7 @@ class Tokens:
             "iat": now,
             "exp": now + self.lifetime_s,
             "jti": new_name(),
-            "scope": write_scopes(scopes),
+            "scope": " ".join(in_order(scopes)),
         }
         if generation is not None:
             sealed = key.seal(generation) if isinstance(generation, str) else generation

@@ -10,12 +10,18 @@ from typing import Any, NamedTuple
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from deployments.access.claims import ALL, SCOPES, SERVICE_PREFIX, Generation, read_scopes
+from deployments.access.claims import (
+    SCOPES,
+    SERVICE_PREFIX,
+    AccountError,
+    Generation,
+    check_name,
+    check_scopes,
+)
 from deployments.access.revocations import USERS, RevisedTable, generation_of
 from deployments.gateway.known_addresses import KnownAddresses
 from deployments.store import Store
 
-MAX_NAME_LENGTH = 64
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 256
 # longer than JWT_EXPIRATION_MINUTES, so that no revoked token is accepted again
 REMEMBERED_S = 400 * 24 * 3600
@@ -37,10 +43,6 @@ def matches_hash(password_hash: str, password: str) -> bool:
         return _HASHER.verify(password_hash, password)
     except (VerificationError, InvalidHashError):
         return False
-
-
-class UserError(Exception):
-    """A user cannot be added, found or changed; the message says why."""
 
 
 class Account(NamedTuple):
@@ -80,22 +82,22 @@ class Users:
         scopes = tuple(fields.get("scopes", SCOPES))
         return Account(fields["password_hash"], scopes, fields.get("generation", 0))
 
-    async def names(self) -> list[str]:
-        """Return the names of the users in the store, sorted."""
-        return sorted([name async for name, value in self._table.entries() if _read(value)])
-
     async def scopes(self) -> dict[str, tuple[str, ...]]:
-        """Return the scopes of each user in the store, by name."""
+        """Return the scopes of each user in the store, by name, sorted."""
         users = {name: _read(value) async for name, value in self._table.entries()}
         return {n: tuple(u.get("scopes", SCOPES)) for n, u in sorted(users.items()) if u}
 
     async def add(self, name: str, password: str, scopes: Iterable[str] = SCOPES) -> None:
         """Add a user with scopes."""
-        _check_name(name)
+        check_name(name, "A user name")
+        if name.startswith(SERVICE_PREFIX):
+            raise AccountError(
+                f"Names that begin with '{SERVICE_PREFIX}' are those of service accounts."
+            )
         fields = {"password_hash": _hash(password), **_scopes(scopes)}
         before = await self._table.get(name)
         if _read(before) is not None:
-            raise UserError(f"There is a user '{name}' already.")
+            raise AccountError(f"There is a user '{name}' already.")
         await self._change(name, before, fields if before is None else _next(before, fields))
 
     async def set_password(self, name: str, password: str) -> None:
@@ -126,16 +128,16 @@ class Users:
 
     async def _existing(self, name: str) -> tuple[bytes, dict[str, Any]]:
         if not name.isprintable():  # bytes of a command line may not be text
-            raise UserError("A user name is printable text.")
+            raise AccountError("A user name is printable text.")
         before = await self._table.get(name)
         fields = _read(before)
         if before is None or fields is None:
-            raise UserError(f"There is no user '{name}'.")
+            raise AccountError(f"There is no user '{name}'.")
         return before, fields
 
     async def _change(self, name: str, before: bytes | None, fields: dict[str, Any]) -> None:
         if not await self._table.change(name, before, json.dumps(fields).encode()):
-            raise UserError(f"Another command has changed '{name}' at the same time; try again.")
+            raise AccountError(f"Another command has changed '{name}' at the same time; try again.")
 
 
 def _read(document: bytes | None) -> dict[str, Any] | None:
@@ -155,29 +157,17 @@ def _next(before: bytes, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scopes(scopes: Iterable[str]) -> dict[str, Any]:
-    try:
-        named = read_scopes(scopes)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    return {} if named == ALL else {"scopes": sorted(named)}
-
-
-def _check_name(name: str) -> None:
-    if not name.strip() or name != name.strip() or not name.isprintable():
-        raise UserError("A user name is printable text without spaces at its ends.")
-    if len(name) > MAX_NAME_LENGTH:
-        raise UserError(f"A user name has at most {MAX_NAME_LENGTH} characters.")
-    if name.startswith(SERVICE_PREFIX):
-        raise UserError(f"Names that begin with '{SERVICE_PREFIX}' are those of service accounts.")
+    named = check_scopes(scopes)
+    return {} if named == SCOPES else {"scopes": named}
 
 
 def _hash(password: str) -> str:
     try:
         password.encode()
     except UnicodeEncodeError:  # standard input brings other bytes as lone surrogates
-        raise UserError("A password is text in UTF-8.") from None
+        raise AccountError("A password is text in UTF-8.") from None
     if not password.strip() or not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
-        raise UserError(
+        raise AccountError(
             f"A password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters, "
             "not all of them blank."
         )

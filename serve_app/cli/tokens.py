@@ -7,8 +7,8 @@ import sys
 import time
 from dataclasses import asdict
 
-from deployments.access.claims import SCOPES
-from deployments.access.service_tokens import ServiceTokenError, ServiceTokens
+from deployments.access.claims import SCOPES, AccountError
+from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
@@ -45,7 +45,7 @@ def _create(options: argparse.Namespace) -> None:
         allowed = f"{token_id} of {options.name}: {' '.join(scopes)}, {options.days} days"
         await record_change(store, "token made", allowed)
 
-    with as_command_error(ServiceTokenError):
+    with as_command_error(AccountError):
         with_store(settings.resolved_store_url, create)
 
 
@@ -71,7 +71,7 @@ def _revoke(options: argparse.Namespace) -> None:
         sys.stdout.write(f"Revoked {count} token{'s' if count > 1 else ''}.\n")
         await record_change(store, "token revoked", options.which)
 
-    with as_command_error(ServiceTokenError):
+    with as_command_error(AccountError):
         with_store(Settings.of_instance(options.port_base).existing_store_url(), revoke)
 
 

@@ -7,8 +7,8 @@ import getpass
 import sys
 from collections.abc import Awaitable, Callable
 
-from deployments.access.claims import ALL, SCOPES
-from deployments.gateway.users import UserError, Users
+from deployments.access.claims import ALL, SCOPES, AccountError
+from deployments.gateway.users import Users
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
@@ -75,8 +75,8 @@ def _remove(options: argparse.Namespace) -> None:
 
     async def remove(users: Users) -> None:
         may_be_last = options.last or configured_users(settings)
-        if not may_be_last and await users.names() == [options.name]:
-            raise UserError(
+        if not may_be_last and [*await users.scopes()] == [options.name]:
+            raise AccountError(
                 f"'{options.name}' is the last user, and no login would succeed. Add another with"
                 " `greenwave users add NAME` before, or remove this one with --last"
             )
@@ -102,7 +102,7 @@ def _change(
         sys.stdout.write(f"{success}\n")
         await record_change(store, *recorded)
 
-    with as_command_error(UserError):
+    with as_command_error(AccountError):
         with_store(store_url, work)
 
 

@@ -50,7 +50,7 @@ async def create_first_user(settings: Settings, store: Store) -> Credentials | N
         StoreUnavailable: the store does not answer.
     """
     users = Users(store)
-    if settings.jwt_auth_username is not None or await users.names():
+    if settings.jwt_auth_username is not None or await users.scopes():
         return None
     credentials = Credentials(FIRST_USER, secrets.token_urlsafe(12))
     await users.add(*credentials)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from deployments.access.claims import AccountError
 from deployments.access.keys import Key, Keys, key_of_secret, new_key
 from deployments.access.revocations import Revocations, UserRule
 from deployments.access.service_tokens import (
     MAX_DAYS,
     TABLE,
-    ServiceTokenError,
     ServiceTokenRule,
     ServiceTokens,
 )
@@ -110,7 +110,7 @@ async def test_a_user_by_the_same_name_is_somebody_else(accounts, tokens, store,
 async def test_no_token_outlives_its_key(accounts, clock):
     old, new = key_of_secret(SECRET), new_key("HS256", NOW + 60)
     ending = Key(old.kid, "HS256", SECRET, SECRET, verifies_until=NOW + 7200)
-    with pytest.raises(ServiceTokenError, match="ends before the token would"):
+    with pytest.raises(AccountError, match="ends before the token would"):
         await accounts.create(Keys([ending, new]), "controller", 365)
     clock.now += 61
     _, token = await accounts.create(Keys([ending, new]), "controller", 365)
@@ -121,8 +121,8 @@ async def test_no_token_outlives_its_key(accounts, clock):
 @pytest.mark.parametrize(
     ("name", "days", "scopes", "why"),
     [
-        (" ", 1, ["act"], "printable name"),
-        ("a\nb", 1, ["act"], "printable name"),
+        (" ", 1, ["act"], "printable text"),
+        ("a\nb", 1, ["act"], "printable text"),
         ("x" * 65, 1, ["act"], "at most 64"),
         ("a", 0, ["act"], "1 to 3650 days"),
         ("a", MAX_DAYS + 1, ["act"], "1 to 3650 days"),
@@ -133,7 +133,7 @@ async def test_no_token_outlives_its_key(accounts, clock):
 async def test_what_makes_no_sense_is_refused_and_changes_nothing(
     accounts, store, name, days, scopes, why
 ):
-    with pytest.raises(ServiceTokenError, match=why):
+    with pytest.raises(AccountError, match=why):
         await accounts.create(KEYS, name, days, scopes)
     assert store.table(TABLE) == {}
 
@@ -142,7 +142,7 @@ async def test_there_are_not_more_than_may_be(accounts, monkeypatch):
     monkeypatch.setattr("deployments.access.service_tokens.MAX_TOKENS", 2)
     for _ in range(2):
         await accounts.create(KEYS, "controller", 1)
-    with pytest.raises(ServiceTokenError, match="There are 2 tokens already"):
+    with pytest.raises(AccountError, match="There are 2 tokens already"):
         await accounts.create(KEYS, "controller", 1)
 
 
@@ -150,5 +150,5 @@ async def test_what_is_not_there_cannot_be_revoked(accounts):
     await accounts.create(KEYS, "controller", 1)
     await accounts.revoke("controller")
     for which in ("controller", "nobody"):
-        with pytest.raises(ServiceTokenError, match="no token, and no service account"):
+        with pytest.raises(AccountError, match="no token, and no service account"):
             await accounts.revoke(which)

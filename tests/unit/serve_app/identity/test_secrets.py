@@ -117,7 +117,7 @@ async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(setti
     assert credentials.username == FIRST_USER
     assert len(credentials.password) >= 16
     assert await create_first_user(settings, store) is None
-    assert await Users(store).names() == [FIRST_USER]
+    assert [*await Users(store).scopes()] == [FIRST_USER]
     await store.close()
     kept = settings.data_dir / USER_FILE_NAME
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
