@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -231,7 +232,7 @@ class Inference(ProbedService[Mode]):
             max_rows: rows in one call.
             max_waiting: rows that wait for a call; ``send`` waits while there are more.
         """
-        if self.is_async:
+        if inspect.iscoroutinefunction(self._perform):
             raise InvalidInputError("An AsyncClient has no batch(): use a Client, or infer()")
 
         def step(rows: Encoded, runs: list[bytes], ids: list[str]) -> Predictions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import (
@@ -44,9 +44,13 @@ class operation(Generic[Arguments, Result]):
     """Makes a function that describes a call a method that performs it, in the service's mode."""
 
     def __init__(self, describe: Callable[Concatenate[Any, Arguments], Call[Result]]) -> None:
+        def method(service: Service[Any], /, *arguments: Any, **named: Any) -> Any:
+            return service._perform(describe(service, *arguments, **named))
+
         (result,) = get_args(get_type_hints(describe)["return"])
-        self._blocking = _method(describe, result)
-        self._asynchronous = _method(describe, Awaitable[result])  # type: ignore[valid-type]
+        described: Any = update_wrapper(method, describe)
+        described.__signature__ = inspect.signature(describe).replace(return_annotation=result)
+        self._method = method
 
     @overload
     def __get__(self, service: None, owner: object, /) -> Callable[..., Any]: ...
@@ -62,18 +66,7 @@ class operation(Generic[Arguments, Result]):
     ) -> Callable[Arguments, Coroutine[Any, Any, Result]]: ...
 
     def __get__(self, service: Service[Any] | None, owner: object, /) -> Any:
-        if service is None:
-            return self._blocking
-        return MethodType(self._asynchronous if service.is_async else self._blocking, service)
-
-
-def _method(describe: Callable[..., Call[Any]], returns: Any) -> Callable[..., Any]:
-    def method(service: Service[Any], /, *arguments: Any, **named: Any) -> Any:
-        return service._perform(describe(service, *arguments, **named))
-
-    described: Any = update_wrapper(method, describe)
-    described.__signature__ = inspect.signature(describe).replace(return_annotation=returns)
-    return method
+        return self._method if service is None else MethodType(self._method, service)
 
 
 class Service(Generic[Mode]):
@@ -94,7 +87,6 @@ class Service(Generic[Mode]):
         headers: Mapping[str, str] | None = None,
         authorized: bool = False,
     ) -> None:
-        self.is_async = inspect.iscoroutinefunction(perform)
         self._perform = perform
         self._url = url
         self._headers = headers or {}
