@@ -19,10 +19,8 @@ from greenwave.client import (
     InvalidRequestError,
     NotFoundError,
     Observed,
-    Retries,
     Sample,
     UnauthorizedError,
-    UnknownOutcomeError,
     VectorPolicy,
 )
 from models.networks.shipped import JUNCTIONS
@@ -211,23 +209,3 @@ def test_lost_answers_cost_no_step_and_make_none(path, connect, client, addresse
             WAYS[path](lossy, run_id)
     assert proxy.asked > n_calls * 1.3
     assert client.inference.run(run_id).predict(JUNCTION, OBSERVATION).step == n_calls + 1
-
-
-def test_a_step_of_unknown_outcome_is_had_with_its_key(connect, addresses, run_id):
-    with losing(addresses.inference, "/predict_action", lambda n: n == 1) as proxy:
-        at_proxy = replace(addresses, inference=proxy.url)
-        run = connect(at_proxy, retries=Retries(attempts=1)).inference.run(run_id)
-        with pytest.raises(UnknownOutcomeError) as raised:
-            run.predict(JUNCTION, OBSERVATION)
-        assert run.predict(JUNCTION, OBSERVATION, key=raised.value.key).step == 1
-
-
-def test_a_record_is_not_created_twice_when_the_answer_is_lost(connect, client, addresses):
-    mobile = f"{random.randrange(10**10):010}"
-    path = f"/api/loans?mobileNumber={mobile}"
-    with losing(addresses.loans, path, lambda n: True) as proxy:
-        with pytest.raises(UnknownOutcomeError):
-            connect(replace(addresses, loans=proxy.url)).loans.create(mobile)
-        assert proxy.asked == 1
-    assert client.loans.fetch(mobile).mobile_number == mobile
-    client.loans.delete(mobile)

@@ -3,12 +3,10 @@
 import pytest
 
 from deployments.gateway.fallbacks import Fallback
-from deployments.gateway.options import GatewayOptions
-from deployments.gateway.safety import make_guard
 from deployments.gateway.schemas import FALLBACK_STATUS
 from models.networks.network import lane_names
 from models.networks.shipped import SHIPPED
-from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
+from models.signals.clock_plan import SHIPPED_PLAN, read_plan
 
 JUNCTION = "300839359"
 LANES = lane_names(SHIPPED)[JUNCTION]
@@ -71,19 +69,3 @@ class TestWithAPlan:
         body = await act()
         assert (body["predictedAction"], body["status"]) == (1, "success")
         assert not service.counts.fallbacks.total()
-
-
-class TestBehindTheSafetyLayer:
-    @pytest.fixture
-    def guard(self):
-        return make_guard(GatewayOptions(safety=True))
-
-    @pytest.fixture
-    def fallback(self):
-        return Fallback(read_plan(SAFE_PLAN, SHIPPED))
-
-    async def test_the_plans_answer_passes_the_layer(self, act, inference):
-        fail_all(inference)
-        body = await act(shown={"phase": 0, "greenSeconds": 1, "redSeconds": [0, 5]})
-        assert body["predictedAction"] == 0, "minimum green"
-        assert body["safety"]["showAfterSeconds"] == 0

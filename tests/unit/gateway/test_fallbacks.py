@@ -61,13 +61,6 @@ async def test_a_time_that_is_none_is_refused_and_makes_no_step(act, inference, 
     assert not inference.steps
 
 
-async def test_the_demonstration_falls_back_to_the_plan_too(client, bearer, inference):
-    inference.error = DOWN
-    body = (await client.get("/traffic/action", headers=bearer)).json()
-    assert body["fallbackPlan"] == PLAN.at(body["junctionId"], 27_000).plan
-    assert body["predictedAction"] == PLAN.at(body["junctionId"], 27_000).phase
-
-
 def test_the_periods_are_those_of_the_time_zone(clock):
     paris = Fallback(PLAN, "Europe/Paris", clock)
     hour = 3600

@@ -1,11 +1,8 @@
 """Users and their passwords."""
 
-import asyncio
-
 import pytest
 
 from deployments.access.claims import SCOPES, AccountError
-from deployments.gateway.errors import UnavailableError
 from deployments.gateway.login import PasswordVerifier
 from deployments.gateway.users import Account, Users
 from deployments.store import Document
@@ -113,10 +110,3 @@ async def test_an_unknown_user_costs_a_hash_as_well(verifier, monkeypatch):
 @pytest.mark.parametrize("password_hash", ["", "not a hash", "$argon2id$v=19$broken"])
 async def test_a_broken_hash_lets_nobody_in(verifier, password_hash):
     assert not await verifier.verify(password_hash, PASSWORD)
-
-
-async def test_waiting_logins_are_bounded(verifier):
-    logins = [verifier.verify(PASSWORD_HASH, PASSWORD) for _ in range(4)]
-    outcomes = await asyncio.gather(*logins, return_exceptions=True)
-    assert outcomes[:2] == [True, True]
-    assert [type(each) for each in outcomes[2:]] == [UnavailableError] * 2

@@ -117,21 +117,3 @@ async def test_closing_leaves_no_caller_waiting(patient):
     shared.close()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, BaseException) for outcome in outcomes)
-
-
-async def test_a_run_whose_call_hangs_holds_up_no_other():
-    class OneHangs(Calls):
-        async def __call__(self, steps):
-            if steps[0].run == "slow":
-                await asyncio.Event().wait()
-            return await super().__call__(steps)
-
-    calls = OneHangs()
-    shared = CallBatcher(calls)
-    slow = [asyncio.create_task(shared.act(step(n, run="slow"))) for n in range(2)]
-    async with asyncio.timeout(5):
-        fast = await asyncio.gather(*(shared.act(step(n, run="fast")) for n in range(2)))
-    assert fast == [Decided(0), Decided(1)]
-    assert not any(task.done() for task in slow)
-    shared.close()
-    await asyncio.wait(slow)

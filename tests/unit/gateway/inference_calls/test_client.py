@@ -112,20 +112,6 @@ async def test_the_second_call_ends_with_the_deadline_of_both():
 
 
 @virtual_time
-async def test_for_the_breaker_both_calls_of_a_step_are_one():
-    fake = FakeCalls(*[down()] * BREAKER_FAILURES * 2)
-    client = client_of(fake)
-    for _ in range(BREAKER_FAILURES):
-        assert client.breaker.state is State.CLOSED
-        with pytest.raises(InferenceUnavailableError, match="unreachable"):
-            await client.act(STEP)
-    assert client.breaker.state is State.OPEN
-    with pytest.raises(InferenceUnavailableError, match="breaker_open"):
-        await client.act(STEP)
-    assert len(fake.calls) == BREAKER_FAILURES * 2
-
-
-@virtual_time
 async def test_a_second_call_that_succeeds_is_a_success_for_the_breaker():
     outcomes: list[int | Exception | None] = [down(), 1]
     fake = FakeCalls(*outcomes * BREAKER_FAILURES * 2)
