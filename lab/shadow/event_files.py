@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
 
@@ -26,17 +26,13 @@ def write_events(
     """
     assert network.file is not None
     numberings = [Numbering(each) for each in network.file.junctions]
-    times = (datetime.fromtimestamp(each.time_s, zone) for each in events)
-    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
+    tables: dict[str, tuple[str, Iterable[Sequence[object]]]] = {
         EVENTS: (
-            ("TimeStamp", "DeviceId", "EventId", "Parameter"),
-            (
-                (f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03}", *event[1:])
-                for time, event in zip(times, events, strict=True)
-            ),
+            "TimeStamp DeviceId EventId Parameter",
+            ((_time_stamp(each.time_s, zone), *each[1:]) for each in events),
         ),
         DETECTORS: (
-            ("DeviceId", "Phase", "Parameter", "Function", "Junction", "Lane"),
+            "DeviceId Phase Parameter Function Junction Lane",
             (
                 (each.device, each.phase, each.parameter, ADVANCE, each.junction, each.lane)
                 for numbering in numberings
@@ -44,23 +40,22 @@ def write_events(
             ),
         ),
         PHASES: (
-            ("DeviceId", "Junction", "Action", "Phases", "Name", "State"),
-            (
-                (
-                    each.device,
-                    each.junction.id,
-                    action,
-                    "+".join(map(str, numbers)),
-                    phase.name,
-                    phase.state,
-                )
-                for each in numberings
-                for action, (numbers, phase) in enumerate(
-                    zip(each.phases, each.junction.phases, strict=True)
-                )
-            ),
+            "DeviceId Junction Action Phases Name State",
+            (row for each in numberings for row in _phases(each)),
         ),
     }
     for name, (head, rows) in tables.items():
-        write_csv(folder / name, head, rows)
+        write_csv(folder / name, head.split(), rows)
     return tuple(folder / name for name in tables)
+
+
+def _phases(numbering: Numbering) -> Iterator[tuple[object, ...]]:
+    junction = numbering.junction
+    for action, phase in enumerate(junction.phases):
+        numbers = "+".join(map(str, numbering.phases[action]))
+        yield numbering.device, junction.id, action, numbers, phase.name, phase.state
+
+
+def _time_stamp(time_s: float, zone: tzinfo) -> str:
+    time = datetime.fromtimestamp(time_s, zone)
+    return f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03}"

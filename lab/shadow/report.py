@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from lab.shadow.findings import POLICY, Findings
+from lab.shadow.findings import POLICY, Choice, Findings, Span
 from lab.shadow.log import in_words
 from lab.tables import html, plain
 from models.networks.network import Network
@@ -15,7 +15,6 @@ from models.networks.network import Network
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
 
-_Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # head and rows
 _STYLE = (
     ":root{color-scheme:light dark}body{margin:0 auto;max-width:60rem;padding:1rem;"
     "font:16px/1.5 system-ui,sans-serif}table{border-collapse:collapse}"
@@ -38,14 +37,43 @@ def sections(findings: Findings, network: Network, saved: Saved | None) -> list[
     Args:
         saved: the estimate of the delay; None where it was not asked for.
     """
-    return [
-        Section("Log", list(_log(findings)), *_spans(findings)),
-        Section("Agreement", list(_agreement(findings)), *_junctions(findings, network)),
-        Section("Choices by phase", [_CHOICES], *_confusion(findings)),
-        Section("Safety layer", list(_safety(findings)), *_refusals(findings)),
-        Section("Detectors", list(_detectors(findings)), *_faults(findings)),
-        Section("Delay saved (estimate)", list(_delay(saved))),
+    spans = [
+        (each.segment.segment, each.segment.reason, *_times(each), each.records)
+        for each in findings.spans
     ]
+    choices = [(*each, number) for each, number in sorted(findings.choices.items())]
+    refusals = [(*each, number) for each, number in sorted(findings.refusals.items())]
+    faults = [
+        (*each, _share(number, findings.readings[each.junction]), in_words(findings.first[each]))
+        for each, number in sorted(findings.faults.items())
+    ]
+    shown = "segment", "begins with", "first record", "last record", "records"
+    failed = "junction", "lane", "fault", "of the decisions", "first"
+    agreement = _by_junction(findings, network)
+    return [
+        _section("Log", _log(findings), shown, spans),
+        _section(
+            "Agreement", _agreement(findings), ("junction", "decisions", "agreement"), agreement
+        ),
+        _section(
+            "Choices by phase",
+            [_CHOICES],
+            ("junction", "controller", "policy", "decisions"),
+            choices,
+        ),
+        _section("Safety layer", _safety(findings), ("junction", "rule", "refused"), refusals),
+        _section("Detectors", _detectors(findings), failed, faults),
+        _section("Delay saved (estimate)", _delay(saved)),
+    ]
+
+
+def _section(
+    title: str,
+    sentences: Iterable[str],
+    head: Sequence[str] = (),
+    rows: Iterable[Sequence[object]] = (),
+) -> Section:
+    return Section(title, list(sentences), head, [[str(cell) for cell in row] for row in rows])
 
 
 _CHOICES = (
@@ -67,18 +95,8 @@ def _log(found: Findings) -> Iterator[str]:
             yield f"{number} decisions without one: {reason}."
 
 
-def _spans(found: Findings) -> _Table:
-    rows = [
-        [
-            str(span.segment.segment),
-            span.segment.reason,
-            in_words(span.begin_s) if span.records else "",
-            in_words(span.end_s) if span.records else "",
-            str(span.records),
-        ]
-        for span in found.spans
-    ]
-    return ("segment", "begins with", "first record", "last record", "records"), rows
+def _times(span: Span) -> tuple[str, str]:
+    return (in_words(span.begin_s), in_words(span.end_s)) if span.records else ("", "")
 
 
 def _agreement(found: Findings) -> Iterator[str]:
@@ -86,33 +104,21 @@ def _agreement(found: Findings) -> Iterator[str]:
     if not total:
         yield "No recommendation was made at which the controller could change its phase."
         return
-    agreed = sum(number for each, number in found.choices.items() if each.did == each.recommended)
     yield (
-        f"The controller did what the policy recommended at {_share(agreed, total)} of the"
-        f" {total} decisions at which it could change."
+        f"The controller did what the policy recommended at {_share(_agreed(found.choices), total)}"
+        f" of the {total} decisions at which it could change."
     )
 
 
-def _junctions(found: Findings, network: Network) -> _Table:
-    totals: Counter[str] = Counter()
-    agreed: Counter[str] = Counter()
-    for each, number in found.choices.items():
-        totals[each.junction] += number
-        agreed[each.junction] += number * (each.did == each.recommended)
-    rows = [
-        [name, str(totals[name]), _share(agreed[name], totals[name])]
-        for name in network.ids
-        if totals[name]
-    ]
-    return ("junction", "decisions", "agreement"), rows
+def _by_junction(found: Findings, network: Network) -> Iterator[tuple[object, ...]]:
+    for name in network.ids:
+        choices = Counter({each: n for each, n in found.choices.items() if each.junction == name})
+        if total := choices.total():
+            yield name, total, _share(_agreed(choices), total)
 
 
-def _confusion(found: Findings) -> _Table:
-    rows = [
-        [each.junction, str(each.did), str(each.recommended), str(number)]
-        for each, number in sorted(found.choices.items())
-    ]
-    return ("junction", "controller", "policy", "decisions"), rows
+def _agreed(choices: Counter[Choice]) -> int:
+    return sum(number for each, number in choices.items() if each.did == each.recommended)
 
 
 def _safety(found: Findings) -> Iterator[str]:
@@ -124,13 +130,6 @@ def _safety(found: Findings) -> Iterator[str]:
         f"The safety layer would have refused {refused} of {found.judged} recommendations"
         f" ({_share(refused, found.judged)}), with what the junctions showed under the controller."
     )
-
-
-def _refusals(found: Findings) -> _Table:
-    rows = [
-        [each.junction, each.rule, str(number)] for each, number in sorted(found.refusals.items())
-    ]
-    return ("junction", "rule", "refused"), rows
 
 
 def _detectors(found: Findings) -> Iterator[str]:
@@ -145,20 +144,6 @@ def _detectors(found: Findings) -> Iterator[str]:
             )
     if not found.faults:
         yield "No detector has failed."
-
-
-def _faults(found: Findings) -> _Table:
-    rows = [
-        [
-            each.junction,
-            each.lane,
-            each.fault,
-            _share(number, found.readings[each.junction]),
-            in_words(found.first[each]),
-        ]
-        for each, number in sorted(found.faults.items())
-    ]
-    return ("junction", "lane", "fault", "of the decisions", "first"), rows
 
 
 def _delay(saved: Saved | None) -> Iterator[str]:

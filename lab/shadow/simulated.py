@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from lab.processes import RunFolder
@@ -81,49 +83,35 @@ def _decisions(
 
     The environment knows neither where SUMO runs the programs.
     """
-    lamps = {each.id: _Shown(Stages(each), []) for each in scenario.network.junctions}
+    junctions = scenario.network.junctions
+    stages = {each.id: Stages(each) for each in junctions}
+    changes: dict[str, list[_Change]] = {each.id: [] for each in junctions}
     for state in states:
-        lamps[state.junction].add(state)
+        phase = stages[state.junction].shown(state.state or "")
+        changes[state.junction].append(_Change(state.time, phase))
     for number, observations in enumerate(observed):
         time_s = float(scenario.begin_s + number * scenario.decision_s)
-        yield from _decided(scenario, time_s, observations, lamps)
+        for junction in junctions:
+            phase, green_s = _shown_at(time_s, changes[junction.id])
+            n_phases = len(junction.phases)
+            one_hot = [float(each == phase) for each in range(n_phases)]
+            may_change = float(green_s >= max(scenario.min_green_s, 1))
+            queues = (round(float(value), 4) for value in observations[junction.id][n_phases + 1 :])
+            observation = (*one_hot, may_change, *queues)
+            yield Record(time=time_s, junction=junction.id, observation=observation)
 
 
-def _decided(
-    scenario: Scenario, time_s: float, observations: Observations, lamps: Mapping[str, _Shown]
-) -> Iterator[Record]:
-    for junction in scenario.network.junctions:
-        phase, green_s = lamps[junction.id].at(time_s)
-        n_phases = len(junction.phases)
-        one_hot = [float(each == phase) for each in range(n_phases)]
-        may_change = float(green_s >= max(scenario.min_green_s, 1))
-        queues = (round(float(value), 4) for value in observations[junction.id][n_phases + 1 :])
-        observation = (*one_hot, may_change, *queues)
-        yield Record(time=time_s, junction=junction.id, observation=observation)
+class _Change(NamedTuple):
+    """What a junction shows from a time on; the phase is None during a change."""
+
+    time_s: float
+    phase: int | None
 
 
-class _Shown:
-    """The phases that one junction has shown.
-
-    Args:
-        changes: time and phase of each state, None during a change; in their order.
-    """
-
-    def __init__(self, stages: Stages, changes: list[tuple[float, int | None]]) -> None:
-        self._stages, self._changes, self._at = stages, changes, 0
-
-    def add(self, record: Record) -> None:
-        self._changes.append((record.time, self._stages.shown(record.state or "")))
-
-    def at(self, time_s: float) -> tuple[int, float]:
-        """Return the phase that is green or about to be, and for how long; times ascend."""
-        changes = self._changes
-        while self._at + 1 < len(changes) and changes[self._at + 1][0] <= time_s:
-            self._at += 1
-        if not changes:
-            return 0, 0.0
-        since_s, phase = changes[self._at]
-        if phase is not None and since_s <= time_s:
-            return phase, time_s - since_s
-        coming = (later for _, later in changes[self._at :] if later is not None)
-        return next(coming, 0), -1.0
+def _shown_at(time_s: float, changes: list[_Change]) -> tuple[int, float]:
+    """Return the phase that is green or about to be, and for how long."""
+    at = max(0, bisect_right(changes, time_s, key=attrgetter("time_s")) - 1)
+    for since_s, phase in changes[at:]:
+        if phase is not None:
+            return phase, time_s - since_s if since_s <= time_s else -1.0
+    return 0, -1.0
