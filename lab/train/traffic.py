@@ -11,7 +11,6 @@ import numpy as np
 
 from lab.evaluate.cases import LEVELS
 from lab.evaluate.comparison import RULES, digest_of_files
-from lab.sim.daily_demand import HOUR_S, DailyDemand
 from lab.sim.scenario import Counts, Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario, with_breakdown
 from models.networks.network import Network, network_of
@@ -98,7 +97,6 @@ class DrawnHours:
     """Hours of the shipped network at any level of traffic, drawn anew for each iteration.
 
     Attributes:
-        duration_s: length of each hour.
         guarded, cyclic, counts: see Scenario.
     """
 
@@ -106,7 +104,6 @@ class DrawnHours:
     guarded: bool = False
     cyclic: bool = False
     counts: Counts = "standing"
-    duration_s: int = HOUR_S
 
     @property
     def network(self) -> Network:
@@ -114,12 +111,12 @@ class DrawnHours:
 
     @property
     def example(self) -> Scenario:
-        return shipped_scenario(shipped_demand(MORNING_RUSH_S, self.duration_s))
+        return shipped_scenario(shipped_demand(MORNING_RUSH_S))
 
     @property
     def settings(self) -> dict[str, Any]:
         rules = {"safety": self.guarded, "cyclic": self.cyclic, "counts": self.counts}
-        return rules | {"n_validation": self.n_validation, "duration_s": self.duration_s}
+        return rules | {"n_validation": self.n_validation}
 
     def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
         first = _first_seed(seed, iteration, n_seeds)
@@ -135,7 +132,7 @@ class DrawnHours:
         """Return hours of every level."""
         seeds = range(first_seed, first_seed + self.n_validation)
         hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
-        return [self._under_rules(self._shortened(hour)) for hour in hours]
+        return [self._under_rules(hour) for hour in hours]
 
     def _draw(self, rng: np.random.Generator, begins: bool) -> Task:
         """Draw an hour; the heaviest traffic and breakdowns join in after the first iteration.
@@ -152,7 +149,7 @@ class DrawnHours:
         else:
             begin_h = rng.uniform(6.75, 8) if rng.random() < 0.5 else rng.uniform(16, 17.75)
             scale = rng.uniform(0.85, 1.1) if level == 2 else rng.uniform(1.1, 1.35)
-        demand = shipped_demand(int(begin_h * 60) * 60, self.duration_s, float(scale))
+        demand = shipped_demand(int(begin_h * 60) * 60, scale=float(scale))
         breaks_down = rng.random() < BREAKDOWNS and not begins
         scenario = with_breakdown(demand, rng) if breaks_down else shipped_scenario(demand)
         return Task(scenario, 0, effort=demand.scale)
@@ -162,13 +159,6 @@ class DrawnHours:
             task.scenario, guarded=self.guarded, cyclic=self.cyclic, counts=self.counts
         )
         return task._replace(scenario=scenario)
-
-    def _shortened(self, task: Task) -> Task:
-        scenario, demand = task.scenario, task.scenario.demand
-        end_s = scenario.begin_s + self.duration_s
-        if isinstance(demand, DailyDemand):
-            demand = replace(demand, end_s=end_s)
-        return task._replace(scenario=replace(scenario, demand=demand, end_s=end_s))
 
 
 Traffic = OneScenario | DrawnHours
