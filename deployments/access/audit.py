@@ -140,13 +140,12 @@ class AuditBuffer:
     most two periods while the store is unavailable.
 
     Args:
-        log: None discards all events.
         clock: milliseconds since the Unix epoch.
     """
 
     def __init__(
         self,
-        log: AuditLog | None = None,
+        log: AuditLog,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._log = log
@@ -174,8 +173,6 @@ class AuditBuffer:
         Raises:
             StoreUnavailable: the events are kept for the next call.
         """
-        if self._log is None:
-            return
         for log, noted in self._noted.items():
             if log not in self._leaving and noted:
                 self._leaving[log] = uuid.uuid4().hex, list(noted.values())

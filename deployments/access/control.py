@@ -35,11 +35,9 @@ class AccessControl:
         audit: buffer of the audit log.
     """
 
-    def __init__(
-        self, tokens: Tokens, read_keys: Callable[[], Keys], audit: AuditBuffer | None = None
-    ) -> None:
+    def __init__(self, tokens: Tokens, read_keys: Callable[[], Keys], audit: AuditBuffer) -> None:
         self.tokens = tokens
-        self.audit = audit or AuditBuffer()
+        self.audit = audit
         self._read_keys = read_keys
 
     @classmethod

@@ -40,25 +40,22 @@ class Client:
     def __init__(self, run: str | None) -> None:
         self.run = run
         self.fresh = True
-        self._event: bytes | None = None
-        self._news = asyncio.Event()
+        self._next: asyncio.Queue[bytes] = asyncio.Queue(1)
 
     @property
     def is_behind(self) -> bool:
         """Whether it has not received the latest event."""
-        return self._news.is_set()
+        return self._next.full()
 
     def offer(self, event: bytes) -> None:
         """Replace the event that it receives next."""
-        self._event = event
-        self._news.set()
+        if self._next.full():
+            self._next.get_nowait()
+        self._next.put_nowait(event)
 
     async def next(self) -> bytes:
         """Wait for the next event."""
-        await self._news.wait()
-        self._news.clear()
-        assert self._event is not None
-        return self._event
+        return await self._next.get()
 
 
 class Audience:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import Depends, FastAPI, Response
@@ -112,7 +113,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         "GET",
         "/traffic/action",
         routes.demo,
-        check=routes.may_act,
+        check=partial(routes.authenticate, "act"),
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
         responses=_errors(400, 401, 403, 500, 503),
@@ -124,7 +125,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         "POST",
         "/traffic/action",
         routes.act,
-        check=routes.may_act,
+        check=partial(routes.authenticate, "act"),
         max_body=MAX_BODY,
         takes={
             "request": (ActionRequest, ...),
@@ -141,7 +142,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         "POST",
         "/traffic/reset",
         routes.reset,
-        check=routes.may_reset,
+        check=partial(routes.authenticate, "reset"),
         max_body=MAX_BODY,
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ResetResponse,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from deployments.gateway.options import GatewayOptions
@@ -16,20 +15,10 @@ from models.signals.clock_plan import (
     SHIPPED_PLAN,
     ClockPlan,
     InvalidPlanError,
+    Planned,
     read_plan,
 )
 from models.signals.safety import read_layers
-
-
-class FallbackAnswer(NamedTuple):
-    """An answer without the policy.
-
-    Attributes:
-        plan: the fixed-time plan that it is from, and its period; None for RED.
-    """
-
-    action: int
-    plan: str | None
 
 
 class Fallback:
@@ -61,16 +50,16 @@ class Fallback:
     def has_plan(self) -> bool:
         return self._plan is not None
 
-    def act(self, junction_id: str, simulation_time_s: float | None) -> FallbackAnswer:
-        """Return the answer for a junction.
+    def act(self, junction_id: str, simulation_time_s: float | None) -> Planned | None:
+        """Return the answer for a junction; None for RED.
 
         Args:
             simulation_time_s: seconds of the client's day; None for the time of day here.
         """
         if self._plan is None:
-            return FallbackAnswer(0, None)
+            return None
         second = self._second_of_day() if simulation_time_s is None else simulation_time_s
-        return FallbackAnswer(*self._plan.at(junction_id, second))
+        return self._plan.at(junction_id, second)
 
     def _second_of_day(self) -> float:
         now = datetime.fromtimestamp(self._clock(), self._zone)

@@ -12,7 +12,6 @@ from pydantic_core import to_json
 from starlette.types import Scope
 
 from deployments.access import claims
-from deployments.access.claims import Claims
 from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
 from deployments.gateway.service import GatewayService, Names
 from deployments.http.errors import describe_error
@@ -50,18 +49,14 @@ class Routes:
     def __init__(self, service: GatewayService) -> None:
         self._service = service
 
-    def may_act(self, scope: Scope) -> None:
+    def authenticate(self, needed: claims.Scope, scope: Scope) -> None:
         """Check the token, before anything else of the request.
 
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
-            ForbiddenError: it lacks the scope ``act``.
+            ForbiddenError: it lacks the scope that is needed.
         """
-        self._authenticate(scope, "act")
-
-    def may_reset(self, scope: Scope) -> None:
-        """Check the token for the scope ``reset``."""
-        self._authenticate(scope, "reset")
+        self._service.access.authenticate(scope, needed)
 
     async def login(self, scope: Scope, body: bytes) -> Answer:
         """Exchange user name and password for an access token."""
@@ -99,19 +94,16 @@ class Routes:
         """
         if scope["query_string"] or b"".join(body.split()) not in _NOTHING:
             raise BadRequestError(_TAKES_NOTHING)
-        names = _names(scope)
-        who, where = self._authenticate(scope, "reset").subject, client_address(scope)
+        names, access = _names(scope), self._service.access
+        who, where = access.authenticate(scope, "reset").subject, client_address(scope)
         detail = f"run {names.run or DEFAULT_RUN}"
         try:
             answer = await self._service.reset(names)
         except UnavailableError:
-            self._service.access.audit.note("reset", who, where, f"{detail}, not confirmed")
+            access.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise
-        self._service.access.audit.note("reset", who, where, detail)
+        access.audit.note("reset", who, where, detail)
         return _success(answer)
-
-    def _authenticate(self, scope: Scope, needed: claims.Scope) -> Claims:
-        return self._service.access.authenticate(scope, needed)
 
 
 def _names(scope: Scope) -> Names:

@@ -26,7 +26,7 @@ from deployments.gateway.errors import (
     UnavailableError,
     now_ms,
 )
-from deployments.gateway.fallbacks import Fallback, FallbackAnswer
+from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import InferenceClient
@@ -48,6 +48,7 @@ from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
+from models.signals.clock_plan import Planned
 from models.signals.diagnosis import Fault
 
 ActionBody = dict[str, Any]
@@ -200,7 +201,7 @@ class GatewayService:
             if len(failed) == n_lanes and self._fallback.has_plan:
                 raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
         except InferenceUnavailableError as error:
-            action, plan = self._without_policy(query, step.run, error)
+            action, plan = self._without_policy(query, step.run, error) or (0, None)
             return _Choice(action, failed, FALLBACK_STATUS, plan)
         return _Choice(action, failed)
 
@@ -226,7 +227,7 @@ class GatewayService:
 
     def _without_policy(
         self, query: ActionQuery, run: str | None, error: InferenceUnavailableError
-    ) -> FallbackAnswer:
+    ) -> Planned | None:
         """Return the answer of the fallback, and note it."""
         junction = query.junction_id
         self.counts.fallbacks[error.cause] += 1
@@ -234,9 +235,9 @@ class GatewayService:
         self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
         answer = self._fallback.act(junction, query.simulation_time_s)
         if self.watched_fallbacks.watched:
-            at, run = time.time(), run or DEFAULT_RUN
+            at, run, action = time.time(), run or DEFAULT_RUN, answer.phase if answer else 0
             self.watched_fallbacks.note(
-                Decision(at, run, junction, query.obs, answer.action, fallback=error.cause)
+                Decision(at, run, junction, query.obs, action, fallback=error.cause)
             )
         return answer
 

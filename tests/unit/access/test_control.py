@@ -6,8 +6,8 @@ from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, key_of_secret, new_key
 from deployments.access.tokens import Tokens
-from deployments.store import open_store
 from tests.support.virtual_time import virtual_time
+from tests.unit.access.memory_store import MemoryStore
 
 SECRET = b"0123456789abcdef" * 4
 
@@ -17,7 +17,8 @@ async def test_tokens_follow_the_keys():
     old = Keys.of_secret(SECRET)
     tokens = Tokens(old, 60, 5)
     read = [old]
-    tasks = await AccessControl(tokens, lambda: read[0]).start()
+    audit = AuditBuffer(AuditLog(MemoryStore().as_store()))
+    tasks = await AccessControl(tokens, lambda: read[0], audit).start()
     token = tokens.issue("ann")
     read[0] = Keys([key_of_secret(SECRET), new_key("HS256", 0)])
     while tokens.keys is old:
@@ -27,14 +28,9 @@ async def test_tokens_follow_the_keys():
         task.stop()
 
 
-async def test_what_is_noted_is_kept_when_a_replica_stops(tmp_path):
-    store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
-    access = AccessControl(
-        Tokens(Keys.of_secret(SECRET), 60, 5),
-        lambda: Keys.of_secret(SECRET),
-        AuditBuffer(AuditLog(store)),
-    )
+async def test_what_is_noted_is_kept_when_a_replica_stops():
+    keys, log = Keys.of_secret(SECRET), AuditLog(MemoryStore().as_store())
+    access = AccessControl(Tokens(keys, 60, 5), lambda: keys, AuditBuffer(log))
     access.audit.note("login", "ann", "203.0.113.9")
     await access.close()
-    assert [entry.event for entry in await AuditLog(store).entries()] == ["login"]
-    await store.close()
+    assert [entry.event for entry in await log.entries()] == ["login"]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.claims import AccountError
 from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, new_key
@@ -31,7 +32,8 @@ def replica(
 
 
 async def follow(tokens: Tokens) -> list[PeriodicTask]:
-    return await AccessControl(tokens, lambda: KEYS).start()
+    audit = AuditBuffer(AuditLog(MemoryStore().as_store()))
+    return await AccessControl(tokens, lambda: KEYS, audit).start()
 
 
 async def log_in(users: Users, tokens: Tokens, name: str = "ann") -> str:

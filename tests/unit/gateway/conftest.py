@@ -22,6 +22,7 @@ from deployments.gateway.users import Users, hash_password
 from deployments.store import open_store
 from models.networks.shipped import SHIPPED
 from models.signals.diagnosis import Fault
+from tests.unit.access.memory_store import MemoryStore
 from tests.unit.http.apps import client_of
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -36,7 +37,8 @@ def make_tokens() -> Tokens:
 
 
 def access_by(tokens: Tokens, audit: AuditBuffer | None = None) -> AccessControl:
-    return AccessControl(tokens, lambda: tokens.keys, audit)
+    kept = audit or AuditBuffer(AuditLog(MemoryStore().as_store()))
+    return AccessControl(tokens, lambda: tokens.keys, kept)
 
 
 @dataclass

@@ -64,9 +64,9 @@ async def test_a_time_that_is_none_is_refused_and_makes_no_step(act, inference, 
 def test_the_periods_are_those_of_the_time_zone(clock):
     paris = Fallback(PLAN, "Europe/Paris", clock)
     hour = 3600
-    assert tuple(paris.act(SIDE_STREET, None)) == PLAN.at(SIDE_STREET, 27_000 + hour)
+    assert paris.act(SIDE_STREET, None) == PLAN.at(SIDE_STREET, 27_000 + hour)
     clock.now = datetime.datetime(2026, 6, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
-    assert tuple(paris.act(SIDE_STREET, None)) == PLAN.at(SIDE_STREET, 27_000 + 2 * hour)
+    assert paris.act(SIDE_STREET, None) == PLAN.at(SIDE_STREET, 27_000 + 2 * hour)
 
 
 def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():
