@@ -99,6 +99,9 @@ class Store(Protocol):
             DuplicateIndex: the index value is taken (checked first).
             DuplicateKey: the key is taken.
         """
+        (error,) = await self.create_many(table, [document])
+        if error is not None:
+            raise error
 
     async def create_many(
         self, table: str, documents: Sequence[Document]

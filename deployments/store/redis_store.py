@@ -23,6 +23,7 @@ from deployments.store.interface import (
     DuplicateIndex,
     DuplicateKey,
     Expected,
+    Store,
     StoreUnavailable,
     batches,
 )
@@ -34,7 +35,7 @@ SCHEMA_KEY = "greenwave:schema"
 ABANDONED_COPY_LIFETIME_MS = 600_000
 
 
-class RedisStore:
+class RedisStore(Store):
     """Documents in Redis hashes, changed by Lua scripts."""
 
     is_local = False
@@ -49,11 +50,6 @@ class RedisStore:
     @property
     def identity(self) -> str:
         return self._redis.identity
-
-    async def create(self, table: str, document: Document) -> None:
-        (error,) = await self.create_many(table, [document])
-        if error is not None:
-            raise error
 
     async def create_many(
         self, table: str, documents: Sequence[Document]

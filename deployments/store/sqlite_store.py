@@ -22,6 +22,7 @@ from deployments.store.interface import (
     DuplicateKey,
     Expected,
     InvalidStoreUrl,
+    Store,
     batches,
 )
 from deployments.store.sqlite_worker import SqliteWorker, transaction, turn
@@ -35,7 +36,7 @@ _PUT = (
 _DELETE = "DELETE FROM documents WHERE collection = ? AND key = ?"
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Documents in one file. Writes and reads have separate threads: no read waits for a sync."""
 
     is_local = True
@@ -53,11 +54,6 @@ class SqliteStore:
     @property
     def identity(self) -> str:
         return f"sqlite {self._path.resolve()}"
-
-    async def create(self, table: str, document: Document) -> None:
-        (error,) = await self.create_many(table, [document])
-        if error is not None:
-            raise error
 
     async def create_many(
         self, table: str, documents: Sequence[Document]
