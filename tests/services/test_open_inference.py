@@ -1,13 +1,18 @@
-"""The Open Inference Protocol, spoken by NVIDIA's client for Triton, through the edge."""
+"""The Open Inference Protocol over HTTP and gRPC, spoken by NVIDIA's clients, through the edge."""
 
 import asyncio
+import queue
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 import pytest
+import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
 import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException
@@ -17,12 +22,43 @@ from models.networks.shipped import JUNCTIONS
 
 N_ROWS = 500
 NAMES = list(JUNCTIONS)
+START_S = 60
+
+
+@pytest.fixture(scope="module")
+def grpc_address(addresses: Addresses) -> Iterator[str]:
+    """Run `greenwave grpc`, and check that SIGTERM ends it."""
+    command = [sys.executable, "-m", "greenwave", "grpc", "--url", addresses.inference]
+    process = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        listening = re.match(r"gRPC at (\S+), from ", line)
+        assert listening, line
+        yield listening[1]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(START_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 @pytest.fixture
-def server(addresses: Addresses) -> Iterator[triton.InferenceServerClient]:
+def http_server(addresses: Addresses) -> Iterator[triton.InferenceServerClient]:
     with triton.InferenceServerClient(urlsplit(addresses.inference).netloc) as client:
         yield client
+
+
+@pytest.fixture
+def grpc_server(grpc_address: str) -> Iterator[triton_grpc.InferenceServerClient]:
+    with triton_grpc.InferenceServerClient(grpc_address) as client:
+        yield client
+
+
+@pytest.fixture(params=["http_server", "grpc_server"], ids=["HTTP", "gRPC"])
+def server(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
 
 
 def rows_of(n_rows: int, seed: int = 0) -> tuple[Any, list[str]]:
@@ -32,38 +68,40 @@ def rows_of(n_rows: int, seed: int = 0) -> tuple[Any, list[str]]:
 
 
 def inputs_of(
-    observations: Any, junctions: list[str], runs: list[str] | None = None, binary: bool = True
-) -> list[triton.InferInput]:
-    columns = {"junction": junctions} | ({"run": runs} if runs else {})
-    inputs = [triton.InferInput("observation", list(observations.shape), "FP32")]
-    inputs[0].set_data_from_numpy(observations, binary_data=binary)
+    server: Any,
+    observations: Any,
+    junctions: list[str],
+    runs: list[str] | None = None,
+    **form: bool,
+) -> list[Any]:
+    kind = triton_grpc if isinstance(server, triton_grpc.InferenceServerClient) else triton
+    columns = {"observation": observations, "junction": np.array(junctions, np.object_)}
+    if runs is not None:
+        columns["run"] = np.array(runs, np.object_)
+    inputs = []
     for name, values in columns.items():
-        inputs.append(triton.InferInput(name, [len(values)], "BYTES"))
-        inputs[-1].set_data_from_numpy(np.array(values, np.object_), binary_data=binary)
+        datatype = "FP32" if name == "observation" else "BYTES"
+        inputs.append(kind.InferInput(name, list(values.shape), datatype))
+        inputs[-1].set_data_from_numpy(values, **form)
     return inputs
 
 
-def test_it_finds_a_server_and_a_model_that_are_ready(server):
+def test_it_finds_a_server_and_a_model_that_are_ready(server, http_server):
     assert server.is_server_live()
     assert server.is_server_ready()
     assert server.is_model_ready("policy")
     assert server.is_model_ready("policy", "1")
-    assert "sequence" in server.get_server_metadata()["extensions"]
-    names = [each["name"] for each in server.get_model_metadata("policy")["inputs"]]
+    assert "sequence" in str(server.get_server_metadata())
+    names = [each["name"] for each in http_server.get_model_metadata("policy")["inputs"]]
     assert names == ["observation", "junction", "agent_index", "run", "request_id"]
 
 
-@pytest.mark.parametrize("binary", [True, False], ids=["binary", "JSON"])
-def test_a_batch_of_runs_has_the_answers_of_single_requests(server, inference, run_id, binary):
+def check_batch(server: Any, inference: Any, run_id: str, form: Any, outputs: Any) -> None:
     observations, junctions = rows_of(N_ROWS)
+    # 500 new states at once may be too many for a busy machine
     runs = [f"{run_id}.{row // 100}" for row in range(N_ROWS)]
-    outputs = [
-        triton.InferRequestedOutput(name, binary_data=binary)
-        for name in ("action", "confidence", "step", "status")
-    ]
-    result = server.infer(
-        "policy", inputs_of(observations, junctions, runs, binary), outputs=outputs
-    )
+    inputs = inputs_of(server, observations, junctions, runs, **form)
+    result = server.infer("policy", inputs, outputs=outputs)
     assert set(result.as_numpy("status")) == {200}
     assert set(result.as_numpy("step")) == set(range(1, 21))
     for row in range(100):
@@ -77,9 +115,20 @@ def test_a_batch_of_runs_has_the_answers_of_single_requests(server, inference, r
         assert single.json()["confidence"] == pytest.approx(confidence, abs=1e-5)
 
 
+def test_a_batch_of_runs_has_the_answers_of_single_requests(server, inference, run_id):
+    check_batch(server, inference, run_id, {}, None)
+
+
+def test_a_batch_in_json_has_them_too(http_server, inference, run_id):
+    names = ("action", "confidence", "step", "status")
+    outputs = [triton.InferRequestedOutput(name, binary_data=False) for name in names]
+    check_batch(http_server, inference, run_id, {"binary_data": False}, outputs)
+
+
 def test_a_sequence_starts_continues_and_ends(server):
     def step(**options: bool) -> int:
-        result = server.infer("policy", inputs_of(*rows_of(1)), sequence_id=4711, **options)
+        inputs = inputs_of(server, *rows_of(1))
+        result = server.infer("policy", inputs, sequence_id=4711, **options)
         return int(result.as_numpy("step")[0])
 
     assert step(sequence_start=True) == 1
@@ -91,12 +140,23 @@ def test_a_sequence_starts_continues_and_ends(server):
 
 def test_errors_are_those_of_the_protocol(server):
     observations, junctions = rows_of(3)
-    with pytest.raises(InferenceServerException, match=r"\[404\].*only model is 'policy'"):
-        server.infer("other", inputs_of(observations, junctions))
-    with pytest.raises(InferenceServerException, match=r"\[404\].*Unknown junction 'nowhere'"):
-        server.infer("policy", inputs_of(observations, ["nowhere"] * 3))
-    with pytest.raises(InferenceServerException, match=r"\[400\].*not finite in row 0"):
-        server.infer("policy", inputs_of(observations * np.float32(np.nan), junctions))
+    with pytest.raises(InferenceServerException, match="only model is 'policy'") as unknown:
+        server.infer("other", inputs_of(server, observations, junctions))
+    assert unknown.value.status() in ("404", "StatusCode.NOT_FOUND")
+    with pytest.raises(InferenceServerException, match="Unknown junction 'nowhere'") as unknown:
+        server.infer("policy", inputs_of(server, observations, ["nowhere"] * 3))
+    assert unknown.value.status() in ("404", "StatusCode.NOT_FOUND")
+    with pytest.raises(InferenceServerException, match="not finite in row 0") as invalid:
+        server.infer("policy", inputs_of(server, observations * np.float32(np.nan), junctions))
+    assert invalid.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
+
+
+def test_a_repeated_key_gets_the_first_answer_again(server, run_id):
+    headers = {"x-simulation-run": run_id, "idempotency-key": run_id}
+    inputs = inputs_of(server, *rows_of(60))
+    results = [server.infer("policy", inputs, headers=headers) for _ in range(2)]
+    assert results[0].as_numpy("step").tolist() == results[1].as_numpy("step").tolist()
+    assert max(results[1].as_numpy("step")) == 12
 
 
 async def test_64_simulators_send_at_once_from_one_event_loop(addresses, run_id):
@@ -108,9 +168,8 @@ async def test_64_simulators_send_at_once_from_one_event_loop(addresses, run_id)
                 run, status = f"{run_id}.{number}", [503]
                 headers = {"X-Simulation-Run": run, "Idempotency-Key": f"{run}.{n}"}
                 while 503 in status:  # many new states may be too many at once
-                    result = await server.infer(
-                        "policy", inputs_of(*rows_of(5, n)), headers=headers
-                    )
+                    inputs = inputs_of(server, *rows_of(5, n))
+                    result = await server.infer("policy", inputs, headers=headers)
                     status = result.as_numpy("status").tolist()
                 steps += result.as_numpy("step").tolist()
             return steps
@@ -119,24 +178,16 @@ async def test_64_simulators_send_at_once_from_one_event_loop(addresses, run_id)
     assert steps == [[n + 1 for n in range(5) for _ in NAMES]] * 64
 
 
-def test_a_large_batch_passes_the_edge_with_a_key_and_is_not_stepped_twice(addresses, run_id):
-    observations, junctions = rows_of(60)
-    body = {
-        "inputs": [
-            {
-                "name": "observation",
-                "datatype": "FP32",
-                "shape": [60, 8],
-                "data": observations.ravel().tolist(),
-            },
-            {"name": "junction", "datatype": "BYTES", "shape": [60], "data": junctions},
-        ]
-    }
-    headers = {"X-Simulation-Run": run_id, "Idempotency-Key": run_id}
-    with httpx.Client(base_url=addresses.inference, timeout=10) as client:
-        answers = [
-            client.post("/v2/models/policy/infer", json=body, headers=headers).json()
-            for _ in range(2)
-        ]
-    assert answers[0] == answers[1]
-    assert max(answers[0]["outputs"][2]["data"]) == 12
+def test_a_stream_steps_its_sequence_in_order_and_survives_a_refusal(grpc_server):
+    answers: queue.Queue[Any] = queue.Queue()
+    inputs = inputs_of(grpc_server, *rows_of(1))
+    grpc_server.start_stream(lambda result, error: answers.put((result, error)))
+    for n in range(5):
+        options = {"sequence_start": n == 0, "sequence_end": n == 4}
+        grpc_server.async_stream_infer("policy", inputs, sequence_id="stream", **options)
+    grpc_server.async_stream_infer("nothing", inputs)
+    results = [answers.get(timeout=START_S)[0] for _ in range(5)]
+    assert [result and result.as_numpy("step")[0] for result in results] == [1, 2, 3, 4, 5]
+    _, error = answers.get(timeout=START_S)
+    assert "only model is 'policy'" in str(error)
+    grpc_server.stop_stream()
