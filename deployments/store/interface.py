@@ -45,6 +45,8 @@ class DuplicateIndex(DuplicateDocument):
 
 
 T = TypeVar("T")
+Puts = Mapping[str, bytes]
+Keys = Collection[str]
 
 BATCH = 1000
 
@@ -125,17 +127,10 @@ class Store(Protocol):
     async def delete_by_index(self, table: str, index: str) -> bool:
         """Delete the document with this index value; return False when there is none."""
 
-    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+    async def delete_many(self, table: str, keys: Keys) -> int:
         """Delete the documents with these keys; return how many existed."""
 
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
+    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
         """Write and delete documents in one transaction if `when` holds; return whether it held.
 
         A written document has no index, or keeps the one it had. A key that is both written and

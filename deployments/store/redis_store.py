@@ -8,7 +8,7 @@ lost. The server's user needs
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,8 @@ from deployments.store.interface import (
     DuplicateIndex,
     DuplicateKey,
     Expected,
+    Keys,
+    Puts,
     Store,
     StoreUnavailable,
     batches,
@@ -80,20 +82,13 @@ class RedisStore(Store):
     async def delete_by_index(self, table: str, index: str) -> bool:
         return bool(await self._script(scripts.DELETE_BY_INDEX, table, [index]))
 
-    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+    async def delete_many(self, table: str, keys: Keys) -> int:
         deleted = 0
         for batch in batches(keys):
             deleted += await self._script(scripts.DELETE_MANY, table, batch)
         return deleted
 
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
+    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
         arguments: list[Any] = [when.key, int(when.value is not None), when.value or b"", len(puts)]
         arguments += [text for document in puts.items() for text in document]
         arguments += [key for key in deletes if key not in puts]

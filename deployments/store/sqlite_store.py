@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,8 @@ from deployments.store.interface import (
     DuplicateKey,
     Expected,
     InvalidStoreUrl,
+    Keys,
+    Puts,
     Store,
     batches,
 )
@@ -76,20 +78,13 @@ class SqliteStore(Store):
         statement = "DELETE FROM documents WHERE collection = ? AND unique_index = ?"
         return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
 
-    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+    async def delete_many(self, table: str, keys: Keys) -> int:
         deleted = 0
         for batch in batches((table, key) for key in keys):
             deleted += await self._writer.run(partial(_delete_many, batch))
         return deleted
 
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
+    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
         written = [(table, key, value) for key, value in puts.items()]
         deleted = [(table, key) for key in deletes if key not in puts]
 

@@ -1,9 +1,10 @@
 """A store in memory, for what asks it in virtual time: whether it serves is up to the test."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator
 from typing import cast
 
 from deployments.store import Expected, Store, StoreUnavailable
+from deployments.store.interface import Keys, Puts
 
 
 class MemoryStore:
@@ -31,18 +32,11 @@ class MemoryStore:
     async def get(self, table: str, key: str) -> bytes | None:
         return self.table(table).get(key)
 
-    async def delete_many(self, table: str, keys: Collection[str]) -> int:
+    async def delete_many(self, table: str, keys: Keys) -> int:
         documents = self.table(table)
         return sum(documents.pop(key, None) is not None for key in keys)
 
-    async def change(
-        self,
-        table: str,
-        puts: Mapping[str, bytes],
-        deletes: Collection[str] = (),
-        *,
-        when: Expected,
-    ) -> bool:
+    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
         documents = self.table(table)
         if documents.get(when.key) != when.value:
             return False
