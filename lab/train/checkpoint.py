@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,36 +19,6 @@ def write_atomically(content: object, path: Path) -> None:
     """Write a file that is either complete or not there, whenever the process is killed."""
     with atomic_write(path) as file:
         torch.save(content, file)
-
-
-def read_checkpoint(
-    path: Path, parts: Collection[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Read a checkpoint that has these parts, and was made with these settings.
-
-    Raises:
-        InvalidCheckpointError: unreadable, hostile, of another version, or of other settings.
-    """
-    try:
-        # weights_only: a malicious pickle cannot run code
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many types for a damaged or hostile file
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise InvalidCheckpointError(f"{path}: not a checkpoint: {reason}") from error
-    known = loaded.get("settings") if isinstance(loaded, dict) else None
-    if not isinstance(known, dict) or {*loaded} != {"settings", *parts} or {*known} != {*settings}:
-        raise InvalidCheckpointError(
-            f"{path}: another version of Greenwave made it; name another folder to begin anew, with"
-            " --start and the best.th of this one to keep what was learnt"
-        )
-    for name, value in settings.items():
-        if known[name] != value:
-            raise InvalidCheckpointError(
-                f"{path}: made with {name} {known[name]!r}, not {value!r}; name another folder for"
-                " another run"
-            )
-    content: dict[str, Any] = loaded
-    return content
 
 
 class Resumable:
@@ -81,7 +51,7 @@ class Resumable:
         Raises:
             InvalidCheckpointError: it is damaged, of another version, or of other settings.
         """
-        loaded = read_checkpoint(path, (*self.VALUES, *self.PARTS), self.settings)
+        loaded = self._read(path)
         for name in self.VALUES:
             setattr(self, name, loaded[name])
         for name in self.PARTS:
@@ -89,3 +59,27 @@ class Resumable:
                 getattr(self, name).load_state_dict(loaded[name])
             except (ValueError, KeyError, RuntimeError) as error:
                 raise InvalidCheckpointError(f"{path}: {name} does not fit: {error}") from error
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            # weights_only: a malicious pickle cannot run code
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many types for a damaged or hostile file
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise InvalidCheckpointError(f"{path}: not a checkpoint: {reason}") from error
+        members, known = {"settings", *self.VALUES, *self.PARTS}, None
+        if isinstance(loaded, dict) and {*loaded} == members:
+            known = loaded["settings"]
+        if not isinstance(known, dict) or {*known} != {*self.settings}:
+            raise InvalidCheckpointError(
+                f"{path}: another version of Greenwave made it; name another folder to begin anew,"
+                " with --start and the best.th of this one to keep what was learnt"
+            )
+        for name, value in self.settings.items():
+            if known[name] != value:
+                raise InvalidCheckpointError(
+                    f"{path}: made with {name} {known[name]!r}, not {value!r}; name another folder"
+                    " for another run"
+                )
+        content: dict[str, Any] = loaded
+        return content

@@ -10,10 +10,10 @@ Each traffic is driven several times, and its repeats are each other's baseline.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -269,24 +269,16 @@ class ValueScale(nn.Module):
         return values * spread + mean
 
 
-@dataclass(frozen=True)
-class Episode:
-    """T decisions of all A agents.
+class Episode(NamedTuple):
+    """T decisions of all A agents, and how they went.
 
     Attributes:
-        inputs: (T, A, input_dim) what the policy saw.
-        states: (T + 1, state_dim) what the critic sees, the end included.
-        actions: (T, A) sampled.
-        free: (T, A) False where yellow, minimum green or maximum red left no choice.
-        rewards: (T, A).
-        metrics: how it went.
+        seen: ``inputs`` (T, A, input_dim), what the policy saw; ``states`` (T + 1, state_dim), what
+            the critic sees, the end included; ``actions`` (T, A), sampled; ``free`` (T, A), False
+            where yellow, minimum green or maximum red left no choice; ``rewards`` (T, A).
     """
 
-    inputs: NDArray[np.float32]
-    states: NDArray[np.float32]
-    actions: NDArray[np.int64]
-    free: NDArray[np.bool_]
-    rewards: NDArray[np.float32]
+    seen: Mapping[str, NDArray[Any]]
     metrics: Metrics
 
 
@@ -349,7 +341,7 @@ class Trainer(Resumable):
     def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
         """Values, advantages, and hidden states at the chunks' starts; updates the value scale."""
         inputs, actions, free, rewards, states = (
-            torch.from_numpy(np.stack([getattr(each, part) for each in episodes], axis=1))
+            torch.from_numpy(np.stack([each.seen[part] for each in episodes], axis=1))
             for part in ("inputs", "actions", "free", "rewards", "states")
         )
         values = self.value_scale.restore(self.critic(states))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import csv
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from math import isnan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -188,32 +189,25 @@ def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task
     rng = np.random.default_rng((task.seed, task.repeat))
     shares = config.team_share, config.pedestrian_weight, config.standing_weight
     signals = Signals(task.scenario, *shares)
-    inputs, states, actions, free, rewards = [], [], [], [], []
+    seen: defaultdict[str, list[Any]] = defaultdict(list)
     try:
         observations = signals.reset(task.seed)
         while not signals.is_over:
-            seen, logits = driver.step(observations)
+            inputs, logits = driver.step(observations)
             chosen = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-            inputs.append(seen)
-            states.append(signals.state())
             choices = signals.choices
-            free.append([choices[each] for each in junctions])
-            actions.append(chosen)
+            free = [choices[each] for each in junctions]
+            made = {"inputs": inputs, "states": signals.state(), "actions": chosen, "free": free}
             requested = dict(zip(junctions, map(int, chosen), strict=True))
             observations, reward = signals.step(requested)
-            rewards.append(reward)
-        states.append(signals.state())
+            made["rewards"] = reward.astype(np.float32)
+            for name, part in made.items():
+                seen[name].append(part)
+        seen["states"].append(signals.state())
         metrics = signals.metrics()
     finally:
         signals.close()
-    return Episode(
-        inputs=np.array(inputs),
-        states=np.array(states),
-        actions=np.array(actions),
-        free=np.array(free),
-        rewards=np.array(rewards, np.float32),
-        metrics=metrics,
-    )
+    return Episode({name: np.array(part) for name, part in seen.items()}, metrics)
 
 
 def judge_policy(traffic: Traffic, weights: Weights, task: Task) -> Metrics:

@@ -38,7 +38,8 @@ class MemoryWatch:
         for process in self._processes():
             with contextlib.suppress(psutil.Error):
                 uss = process.memory_full_info().uss
-                name = f"{name_of(read_command(process))} ({process.pid})"
+                command = " ".join(word.rpartition("/")[2] for word in read_command(process))
+                name = f"{command.strip()[:50]} ({process.pid})"
                 at = time.monotonic() - self._started
                 self.points.setdefault(name, []).append((at, uss))
 
@@ -53,18 +54,6 @@ class MemoryWatch:
                 yield Verdict(name, "growth_mb", growth_mb, fitted_growth(second) / 1e6)
         if not judged:
             yield Verdict("every process", "growth_mb", growth_mb, None)
-
-
-def name_of(command: Sequence[str]) -> str:
-    """Return a name for a process, from the command that started it."""
-    program, *words = command or [""]
-    name = program.rsplit("/", 1)[-1]
-    if not name.startswith("python"):
-        return name.partition(" ")[0] or "unknown"
-    if "-m" in words[:-1]:
-        return words[words.index("-m") + 1]
-    scripts = (word for word in words if word and not word.startswith("-"))
-    return next(scripts, name).rsplit("/", 1)[-1]
 
 
 def fitted_growth(points: Points) -> float:

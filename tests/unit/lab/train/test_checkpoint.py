@@ -7,21 +7,29 @@ from pathlib import Path
 import pytest
 import torch
 
-from lab.train.checkpoint import InvalidCheckpointError, read_checkpoint, write_atomically
+from lab.train.checkpoint import InvalidCheckpointError, Resumable, write_atomically
 
-PARTS, SETTINGS = ("iteration", "actor"), {"gamma": 0.97, "counts": "all"}
-EXAMPLE = {"iteration": 0, "actor": {"weight": torch.zeros(2, 3)}, "settings": SETTINGS}
+
+class Learner(Resumable):
+    VALUES, PARTS = ("iteration",), ("actor",)
+
+    def __init__(self) -> None:
+        self.settings = {"gamma": 0.97, "counts": "all"}
+        self.iteration, self.actor = 0, torch.nn.Linear(3, 2)
 
 
 def write(path: Path, **changes: object) -> Path:
-    write_atomically(EXAMPLE | changes, path)
+    write_atomically(Learner().state_dict() | changes, path)
     return path
 
 
 def test_what_was_written_is_read(tmp_path):
-    loaded = read_checkpoint(write(tmp_path / "c.pt", iteration=7), PARTS, SETTINGS)
-    assert loaded["iteration"] == 7
-    assert loaded["actor"]["weight"].tolist() == [[0, 0, 0], [0, 0, 0]]
+    written, read = Learner(), Learner()
+    written.iteration = 7
+    written.save(tmp_path / "c.pt")
+    read.resume(tmp_path / "c.pt")
+    assert read.iteration == 7
+    assert torch.equal(read.actor.weight, written.actor.weight)
     assert os.listdir(tmp_path) == ["c.pt"]
 
 
@@ -34,7 +42,7 @@ def test_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("c.pt").write_bytes(pickle.dumps(Hostile()))
     with pytest.raises(InvalidCheckpointError, match="not a checkpoint"):
-        read_checkpoint(Path("c.pt"), PARTS, SETTINGS)
+        Learner().resume(Path("c.pt"))
     assert os.listdir() == ["c.pt"]
 
 
@@ -42,7 +50,7 @@ def test_truncated_file_is_refused(tmp_path):
     path = write(tmp_path / "c.pt")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidCheckpointError, match="not a checkpoint"):
-        read_checkpoint(path, PARTS, SETTINGS)
+        Learner().resume(path)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +59,10 @@ def test_truncated_file_is_refused(tmp_path):
         ({"more": 1}, "another version of Greenwave made it; name another folder"),
         ({"settings": {"gamma": 0.97}}, "another version"),
         ({"settings": None}, "another version"),
-        ({"settings": SETTINGS | {"gamma": 0.5}}, r"made with gamma 0\.5, not 0\.97"),
+        ({"settings": {"gamma": 0.5, "counts": "all"}}, r"made with gamma 0\.5, not 0\.97"),
+        ({"actor": {"weight": torch.zeros(2)}}, "actor does not fit"),
     ],
 )
 def test_another_form_or_run_is_refused(tmp_path, changes, problem):
     with pytest.raises(InvalidCheckpointError, match=problem):
-        read_checkpoint(write(tmp_path / "c.pt", **changes), PARTS, SETTINGS)
+        Learner().resume(write(tmp_path / "c.pt", **changes))

@@ -3,38 +3,17 @@
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 
-from load_tests.scenarios.memory import MemoryWatch, fitted_growth, name_of
+from load_tests.scenarios.memory import MemoryWatch, fitted_growth
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (["ray::ServeReplica:flow:Flow"], "ray::ServeReplica:flow:Flow"),
-        (["/usr/sbin/haproxy", "-f", "edge.cfg"], "haproxy"),
-        (
-            ["/opt/python3.11", "-m", "serve_app.processes.supervision", "edge"],
-            "serve_app.processes.supervision",
-        ),
-        (["python", "-u", "/ray/dashboard/agent.py", "--port=1"], "agent.py"),
-        (["python"], "python"),
-        ([""], "unknown"),
-        ([], "unknown"),
-    ],
-)
-def test_a_process_is_named_by_what_it_runs(command, name):
-    assert name_of(command) == name
-
-
-def sleeper() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-
-
-def test_each_process_is_sampled_while_it_lives():
-    with sleeper() as child:
+def test_each_process_is_sampled_while_it_lives_and_named_by_its_command():
+    idle = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(idle, stdin=subprocess.PIPE) as child:
         processes = [psutil.Process(), psutil.Process(child.pid)]
         watch = MemoryWatch(lambda: processes)
         watch.sample()
@@ -45,6 +24,7 @@ def test_each_process_is_sampled_while_it_lives():
     assert (len(own), len(of_child)) == (2, 1)
     assert min(size for _, size in own + of_child) > 100_000
     assert own[0][0] < own[1][0]
+    assert f"{Path(sys.executable).name} -c input() ({child.pid})" in watch.points
 
 
 MB = 1_000_000
