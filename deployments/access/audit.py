@@ -144,9 +144,7 @@ class AuditBuffer:
     """
 
     def __init__(
-        self,
-        log: AuditLog,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        self, log: AuditLog, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
         self._log = log
         self._clock = clock

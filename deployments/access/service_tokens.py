@@ -11,13 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
-from deployments.access.claims import (
-    SERVICE_PREFIX,
-    AccountError,
-    Claims,
-    check_name,
-    check_scopes,
-)
+from deployments.access.claims import SERVICE_PREFIX, AccountError, Claims, check_name, check_scopes
 from deployments.access.keys import Keys
 from deployments.access.revocations import RevisedTable, TableRule
 from deployments.access.tokens import Tokens

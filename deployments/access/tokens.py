@@ -11,12 +11,7 @@ import jwt
 from deployments.access.claims import ALL, SCOPES, Claims, Generation, Scope, in_order
 from deployments.access.keys import InvalidKeysError, Key, Keys, new_name
 from deployments.access.revocations import Revocations
-from deployments.http.errors import (
-    ForbiddenError,
-    RefusedError,
-    UnauthorizedError,
-    UncheckedError,
-)
+from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, UncheckedError
 
 ISSUER = "traffic-api-gateway"
 MAX_REMEMBERED = 4096  # more than the tokens of all service accounts and active users
@@ -168,11 +163,7 @@ class Tokens:
         for key in keys:
             try:
                 claims = jwt.decode(
-                    token,
-                    key.public,
-                    algorithms=[key.algorithm],
-                    issuer=ISSUER,
-                    options=_OPTIONS,
+                    token, key.public, algorithms=[key.algorithm], issuer=ISSUER, options=_OPTIONS
                 )
             except jwt.InvalidSignatureError:
                 continue

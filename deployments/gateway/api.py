@@ -52,9 +52,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def create_app(
-    service: GatewayService,
-    probes: Probes | None = None,
-    access_log: AccessLog | None = None,
+    service: GatewayService, probes: Probes | None = None, access_log: AccessLog | None = None
 ) -> FastAPI:
     """Build the ASGI application around a service."""
     app = FastAPI(
@@ -127,11 +125,7 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         routes.act,
         check=partial(routes.authenticate, "act"),
         max_body=MAX_BODY,
-        takes={
-            "request": (ActionRequest, ...),
-            "run": (Run, None),
-            "key": (IdempotencyKey, None),
-        },
+        takes={"request": (ActionRequest, ...), "run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
         responses=_errors(400, 401, 403, 408, 413, 422, 500, 503),
         dependencies=[_BEARER],

@@ -66,12 +66,7 @@ class Gateway(ReplicaBase):
     ) -> None:
         super().__init__(observability)
         store = open_store()
-        access = AccessControl.of_store(
-            store,
-            users,
-            open_keys(),
-            token_lifetime_s,
-        )
+        access = AccessControl.of_store(store, users, open_keys(), token_lifetime_s)
         self.stop_at_end(*await access.start())
         logins = Logins(store, Users(store, users), access.tokens)
         fallback = Fallback(plan, options.plan_time_zone)
@@ -89,12 +84,7 @@ class Gateway(ReplicaBase):
             on_breaker=partial(_log_change, fallback),
         )
         self._service = GatewayService(
-            logins,
-            access,
-            inference,
-            fallback,
-            make_guard(options, network),
-            network,
+            logins, access, inference, fallback, make_guard(options, network), network
         )
         self.close_at_end(access.close, self._service.close)
         self.checks |= {**access.checks, "store": store_check(store)}

@@ -20,12 +20,7 @@ from deployments.gateway.action_request import (
     parse_json_object,
     random_observation,
 )
-from deployments.gateway.errors import (
-    CAUSES,
-    InferenceUnavailableError,
-    UnavailableError,
-    now_ms,
-)
+from deployments.gateway.errors import CAUSES, InferenceUnavailableError, UnavailableError, now_ms
 from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State

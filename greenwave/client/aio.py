@@ -78,9 +78,7 @@ class Connections:
                     self._unix_socket, limit=self._most, keepalive_timeout=IDLE_S
                 )
             self._opened = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                middlewares=(_send_once,),
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(_send_once,)
             )
         return self._opened
 

@@ -17,14 +17,7 @@ from greenwave.client.inference import Inference
 from greenwave.client.login import make_bearer, make_login
 from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.service import Mode
-from greenwave.client.settings import (
-    CONNECTIONS,
-    RETRIES,
-    TIMEOUTS,
-    Addresses,
-    Retries,
-    Timeouts,
-)
+from greenwave.client.settings import CONNECTIONS, RETRIES, TIMEOUTS, Addresses, Retries, Timeouts
 
 AnyExchange = TypeVar("AnyExchange")
 

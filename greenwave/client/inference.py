@@ -288,10 +288,7 @@ def _observed(given: Observed | tuple[str, Sequence[float]]) -> Observed:
 
 
 def _item(junction: str, observation: Sequence[float]) -> dict[str, Any]:
-    return {
-        "junction_id": text(junction, "junction"),
-        "obs_data": checked_observation(observation),
-    }
+    return {"junction_id": text(junction, "junction"), "obs_data": checked_observation(observation)}
 
 
 def _read_prediction(junction: str, key: str, reply: Reply) -> Prediction:

@@ -6,16 +6,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    ParamSpec,
-    TypeVar,
-    get_args,
-    get_type_hints,
-    overload,
-)
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.failures import failure_of

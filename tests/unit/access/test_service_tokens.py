@@ -7,12 +7,7 @@ import pytest
 from deployments.access.claims import AccountError
 from deployments.access.keys import Key, Keys, key_of_secret, new_key
 from deployments.access.revocations import Revocations, UserRule
-from deployments.access.service_tokens import (
-    MAX_DAYS,
-    TABLE,
-    ServiceTokenRule,
-    ServiceTokens,
-)
+from deployments.access.service_tokens import MAX_DAYS, TABLE, ServiceTokenRule, ServiceTokens
 from deployments.access.tokens import Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from tests.support.virtual_time import Clock

@@ -78,10 +78,7 @@ class TestCreate:
         account = body.pop("accountsDto")
         number = account.pop("accountNumber")
         assert body == new_customer()
-        assert account == {
-            "accountType": "Savings",
-            "branchAddress": "123 Main Street, New York",
-        }
+        assert account == {"accountType": "Savings", "branchAddress": "123 Main Street, New York"}
         assert type(number) is int
         assert 10**9 <= number < 10**10
 

@@ -283,10 +283,7 @@ class TestReset:
         headers |= {"Idempotency-Key": "key-1"}
         answer = await client.post("/traffic/reset", headers=headers)
         assert answer.status_code == 200
-        assert answer.json() == {
-            "status": "ok",
-            "message": "Hidden states reset for all junctions",
-        }
+        assert answer.json() == {"status": "ok", "message": "Hidden states reset for all junctions"}
         assert inference.resets == [("run-7", "key-1", "abc")]
         for _ in range(2):
             await client.post("/traffic/reset", headers=bearer)

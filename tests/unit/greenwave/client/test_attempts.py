@@ -45,18 +45,14 @@ def test_what_passes_is_tried_again_with_the_same_request(failed, effect):
 
 
 @pytest.mark.parametrize("failed", MAYBE_DONE)
-def test_what_must_not_be_done_twice_is_not_sent_again_when_it_may_have_been_done(
-    failed,
-):
+def test_what_must_not_be_done_twice_is_not_sent_again_when_it_may_have_been_done(failed):
     play = Play([failed])
     with pytest.raises(UnknownOutcomeError, match="may have been done or not"):
         play.perform(step(Effect.NOT_IDEMPOTENT))
 
 
 @pytest.mark.parametrize("failed", NOT_DONE)
-def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(
-    failed,
-):
+def test_what_must_not_be_done_twice_is_sent_again_when_it_surely_was_not_done(failed):
     assert Play([failed, answer(body="done")]).perform(step(Effect.NOT_IDEMPOTENT)) == "done"
 
 

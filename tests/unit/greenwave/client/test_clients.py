@@ -77,9 +77,7 @@ def act_awaiting(gateway: FakeGateway, times: int) -> list[Decision]:
 
 
 @pytest.mark.parametrize("act", [act_blocking, act_awaiting])
-def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(
-    act,
-):
+def test_there_are_as_many_steps_as_calls_whatever_is_lost_or_expires(act):
     gateway = FakeGateway(lost={2, 3, 6}, expired={5})
     decisions = act(gateway, 4)
     assert [decision.action for decision in decisions] == [1, 2, 3, 4]

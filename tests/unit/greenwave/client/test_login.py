@@ -83,9 +83,7 @@ def test_a_401_in_mid_run_logs_in_anew_and_repeats_the_call_at_once():
 
 
 @pytest.mark.parametrize("renewal", [REFUSED, LOST, answer(body={})])
-def test_a_login_that_fails_after_a_lost_answer_leaves_the_outcome_unknown(
-    renewal,
-):
+def test_a_login_that_fails_after_a_lost_answer_leaves_the_outcome_unknown(renewal):
     play = logged_in(granted(), LOST, UNAUTHORIZED, *[renewal] * 4)
     with pytest.raises(UnknownOutcomeError, match="may have been done or not") as raised:
         play.perform(CALL)

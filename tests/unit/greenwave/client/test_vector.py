@@ -68,8 +68,7 @@ def client(service: FakeInference) -> Client:
 def test_it_acts_in_a_vector_environment_of_gymnasium(client, service, named, mode):
     next_step = mode is AutoresetMode.NEXT_STEP
     envs = SyncVectorEnv(
-        [partial(Counting, n, named, 3 + n) for n in range(N)],
-        autoreset_mode=mode,
+        [partial(Counting, n, named, 3 + n) for n in range(N)], autoreset_mode=mode
     )
     policy = VectorPolicy(client, N, "v", None if named else SMALL)
     observations, _ = envs.reset()
