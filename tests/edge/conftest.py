@@ -5,6 +5,8 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,15 @@ def make_edge(
     return Edge(Instance(folder, ports), EdgePorts(*others), certificate=certificate)
 
 
+@contextmanager
+def running(edge: Edge) -> Iterator[Edge]:
+    edge.start()
+    try:
+        yield edge
+    finally:
+        edge.stop()
+
+
 @pytest.fixture(scope="package")
 def front():
     front = Front()
@@ -154,7 +165,5 @@ def front():
 
 @pytest.fixture(scope="package")
 def edge(front, tmp_path_factory):
-    edge = make_edge(tmp_path_factory.mktemp("edge"), front.port)
-    edge.start()
-    yield edge
-    edge.stop()
+    with running(make_edge(tmp_path_factory.mktemp("edge"), front.port)) as edge:
+        yield edge

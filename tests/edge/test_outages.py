@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from deployments.stateful.row import RECEIPTS
 from load_tests.harness.free_ports import free_port
 from serve_app.processes.edge import Edge
-from tests.edge.conftest import ROUTES, Front, make_edge
+from tests.edge.conftest import ROUTES, Front, make_edge, running
 
 PATHS = {
     "inference": "/predict_action",
@@ -207,15 +205,6 @@ class TestRepetition:
         answer = post(edge, "inference", "drop once", key="k", body=b" " * 100_000)
         assert_is_503_of_its_service(answer, "inference", unknown=True)
         assert len(front.reached) == 1
-
-
-@contextmanager
-def running(edge: Edge) -> Iterator[Edge]:
-    edge.start()
-    try:
-        yield edge
-    finally:
-        edge.stop()
 
 
 class Load:

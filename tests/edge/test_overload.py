@@ -8,8 +8,8 @@ import time
 import httpx
 
 from serve_app.processes.edge import AT_ONCE, WAITING, Edge
-from tests.edge.conftest import Front, make_edge
-from tests.edge.test_outages import assert_is_503_of_its_service, post, running
+from tests.edge.conftest import Front, make_edge, running
+from tests.edge.test_outages import assert_is_503_of_its_service, post
 
 CORES = os.cpu_count() or 1
 HUNG = (

@@ -15,8 +15,8 @@ from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge
 from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.replica_servers import ReplicaServerError
-from tests.edge.conftest import Front, make_edge
-from tests.edge.test_outages import PATHS, Load, assert_is_503_of_its_service, post, running
+from tests.edge.conftest import Front, make_edge, running
+from tests.edge.test_outages import PATHS, Load, assert_is_503_of_its_service, post
 
 PREFIX = "SERVE_REPLICA_inference-Inference-"
 

@@ -7,7 +7,6 @@ is away, before a stand-in for Ray's Python proxy. Only Ray is missing.
 import asyncio
 import contextlib
 import json
-import socket
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.tokens import Tokens
@@ -39,7 +36,6 @@ from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.gateway.login import LoginLimits, Logins
 from deployments.gateway.service import GatewayService
 from deployments.gateway.users import Users
-from deployments.http.fast_path import fast_path_protocol
 from deployments.inference import api as inference
 from deployments.inference.service import InferenceService
 from deployments.store import Store, open_store
@@ -47,11 +43,12 @@ from load_tests.harness.free_ports import free_ports
 from serve_app.processes.edge import Edge
 from serve_app.processes.haproxy import binary
 from serve_app.processes.ports import is_free
-from tests.edge.conftest import ROUTES, make_edge
+from tests.edge.conftest import ROUTES, make_edge, running
 from tests.support.local_states import local_engine
 from tests.unit.console.reports import FakeFeed, FakeServe
 from tests.unit.forecasters import write_density, write_flow
 from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH, access_by
+from tests.unit.http.apps import serving
 from tests.unit.inference.policies import WEIGHTS
 from tests.unit.inference.replicas import FORM
 
@@ -81,19 +78,6 @@ class Services:
         return self.edge.listeners()["inference"] if place == "edge" else ("127.0.0.1", self.front)
 
 
-class NoReports:
-    """Reports to Serve, which are dropped."""
-
-    own_headers: frozenset[bytes] = frozenset()
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix.rstrip("/")
-
-    def began(self) -> None: ...
-
-    def ended(self, route: str, seconds: float, failure: str | None) -> None: ...
-
-
 @contextmanager
 def running_services(folder: Path, tokens: Tokens) -> Iterator[Services]:
     """Start all of it, and stop it at the end."""
@@ -103,19 +87,10 @@ def running_services(folder: Path, tokens: Tokens) -> Iterator[Services]:
         with (
             _haproxy(folder / "front.cfg", _front(front, replicas, "path"), front),
             _haproxy(folder / "fallback.cfg", decoded, fallback),
-            _started(make_edge(folder, front)) as edge,
-            _started(make_edge(folder / "degraded", away, fallback)) as degraded,
+            running(make_edge(folder, front)) as edge,
+            running(make_edge(folder / "degraded", away, fallback)) as degraded,
         ):
             yield Services(edge, degraded, front, replicas)
-
-
-@contextmanager
-def _started(edge: Edge) -> Iterator[Edge]:
-    edge.start()
-    try:
-        yield edge
-    finally:
-        edge.stop()
 
 
 @contextmanager
@@ -148,7 +123,7 @@ async def _serving(folder: Path, tokens: Tokens) -> AsyncIterator[dict[str, int]
         store = open_store(f"sqlite:///{folder / 'store.db'}")
         stack.push_async_callback(store.close)
         asked = await stack.enter_async_context(_inference(folder))
-        ports = {"/": await stack.enter_async_context(_server(asked, "/"))}
+        ports = {"/": (await stack.enter_async_context(serving(asked, ""))).port}
         apps: dict[str, FastAPI] = {
             "/api": await stack.enter_async_context(_gateway(store, tokens, ports["/"])),
             "/console": await stack.enter_async_context(_console(tokens)),
@@ -158,33 +133,8 @@ async def _serving(folder: Path, tokens: Tokens) -> AsyncIterator[dict[str, int]
         for kind in record_types().values():
             apps[kind.base_path] = records.create_app(RecordService(kind, store))
         for prefix, app in apps.items():
-            ports[prefix] = await stack.enter_async_context(_server(app, prefix))
+            ports[prefix] = (await stack.enter_async_context(serving(app, prefix))).port
         yield ports
-
-
-@asynccontextmanager
-async def _server(app: FastAPI, prefix: str) -> AsyncIterator[int]:
-    reports = NoReports(prefix)
-
-    async def as_serve_does(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "root_path": reports.prefix}, receive, send)
-
-    served: ASGIApp = as_serve_does
-    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
-        config = uvicorn.Config(
-            served,
-            http=fast_path_protocol(app)(reports),  # type: ignore[arg-type]
-            lifespan="off",
-            log_config=None,
-        )
-        server = uvicorn.Server(config)
-        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment, method-assign]
-        task = asyncio.create_task(server.serve([listener]))
-        while not server.started:
-            await asyncio.sleep(0.005)
-        yield listener.getsockname()[1]
-        server.force_exit = server.should_exit = True
-        await task
 
 
 @asynccontextmanager
