@@ -5,18 +5,15 @@ import pytest
 from models.networks.file import InvalidNetworkError
 from models.networks.shipped import SHIPPED, is_shipped
 from serve_app import errors
-from serve_app.configured_network import configured_network, resolved
+from serve_app.configured_network import configured_network, network_at_root, resolved
 
 CITY = """{"name": "%s", "junctions": [
     {"id": "a", "agent_index": 0, "phases": [{}], "lanes": [{"id": "a_0", "capacity": 9}]}]}"""
 
 
-def test_without_a_file_the_junctions_of_the_documents_are_served(monkeypatch):
+def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("NETWORK_PATH", raising=False)
     assert configured_network(None) is SHIPPED
-
-
-def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / name).write_text(CITY % name)
     monkeypatch.setenv("NETWORK_PATH", str(tmp_path / "one"))
@@ -25,6 +22,10 @@ def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
     assert network.name == "two"
     assert network.file is None
     assert not is_shipped(network)
+    city = {"route_prefix": "/city", "args": {"network": str(tmp_path / "two")}}
+    inference = {"route_prefix": "/"}
+    assert network_at_root({"applications": [city, inference]}).name == "one"
+    assert network_at_root({"applications": [city | inference]}).name == "two"
 
 
 def test_a_file_that_is_no_network_is_refused(tmp_path):

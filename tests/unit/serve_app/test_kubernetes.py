@@ -42,6 +42,11 @@ def services(documents):
     return {each["metadata"]["name"]: each for each in documents if each["kind"] == "RayService"}
 
 
+@pytest.fixture(scope="module")
+def all_groups(services):
+    return [group for service in services.values() for group in groups(service)]
+
+
 def serve_config(service: Document) -> Document:
     config: Document = yaml.safe_load(service["spec"]["serveConfigV2"])
     return config
@@ -78,73 +83,59 @@ def test_hidden_states_are_never_in_two_clusters_at_once(services):
     assert inference["spec"]["upgradeStrategy"] == {"type": "None"}
     assert others["spec"]["upgradeStrategy"]["type"] == "NewClusterWithIncrementalUpgrade"
     assert others["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"]  # it needs that
+    url = "http://greenwave-inference-serve-svc:8000/predict_action"
+    for service, found in ((others, url), (inference, None)):
+        for group in groups(service):
+            assert environment(group).get("RL_INFERENCE_SERVICE_URL") == found
 
 
-def test_the_gateway_finds_the_inference_in_the_other_cluster(services):
-    name = services["greenwave-inference"]["metadata"]["name"]
-    expected = f"http://{name}-serve-svc:8000/predict_action"
-    for group in groups(services["greenwave"]):
-        assert environment(group)["RL_INFERENCE_SERVICE_URL"] == expected
-    for group in groups(services["greenwave-inference"]):
-        assert "RL_INFERENCE_SERVICE_URL" not in environment(group)
+def test_every_node_has_serves_variables_and_the_secrets_by_reference(services, all_groups):
+    def secret(key: str, **optional: bool) -> Document:
+        return {"secretKeyRef": {"name": "greenwave", "key": key, **optional}}
 
-
-def test_the_gcs_outlives_its_head_under_a_name_that_each_cluster_has_of_its_own(services):
-    for service in services.values():
-        options = service["spec"]["rayClusterConfig"]["gcsFaultToleranceOptions"]
-        assert options["redisAddress"] == "redis:6379"
-        secret = {"name": "greenwave", "key": "redis-password"}
-        assert options["redisPassword"] == {"valueFrom": {"secretKeyRef": secret}}
-        assert "externalStorageNamespace" not in options  # two clusters would share it
-
-
-def test_every_node_has_serves_variables_and_the_secrets_by_reference(services):
     config = yaml.safe_load(CONFIG.read_text())
     variables = config["controller_options"]["runtime_env"]["env_vars"]
+    for group in all_groups:
+        seen = environment(group)
+        assert variables.items() <= seen.items()
+        assert seen["STORE_URL"] == secret("store-url")
+        assert seen["JWT_SECRET"] == secret("jwt-secret")
+        assert seen["INFERENCE_TOKEN"] == secret("inference-token", optional=True)
+        assert "JWT_KEYS_FILE" not in seen
     for service in services.values():
-        assert service["spec"]["rayClusterConfig"]["authOptions"] == {"mode": "token"}
-        for group in groups(service):
-            assert variables.items() <= environment(group).items()
-            for name, key in (("STORE_URL", "store-url"), ("JWT_SECRET", "jwt-secret")):
-                secret = {"name": "greenwave", "key": key}
-                assert environment(group)[name] == {"secretKeyRef": secret}
-
-
-def test_the_inference_asks_for_a_token_if_there_is_one(services):
-    secret = {"name": "greenwave", "key": "inference-token", "optional": True}
-    for service in services.values():
-        for group in groups(service):
-            assert environment(group)["INFERENCE_TOKEN"] == {"secretKeyRef": secret}
-            assert "JWT_KEYS_FILE" not in environment(group)
+        cluster = service["spec"]["rayClusterConfig"]
+        assert cluster["authOptions"] == {"mode": "token"}
+        options = cluster["gcsFaultToleranceOptions"]
+        assert options["redisAddress"] == "redis:6379"
+        assert options["redisPassword"] == {"valueFrom": secret("redis-password")}
+        assert "externalStorageNamespace" not in options  # two clusters would share it
 
 
 def test_signing_keys_are_mounted_where_they_are_asked_for(capsys):
     assert main(["cluster", "manifest", str(CONFIG), "--signing-keys", "keys"]) == 0
-    documents = yaml.safe_load_all(capsys.readouterr().out)
-    for service in (each for each in documents if each["kind"] == "RayService"):
-        for group in groups(service):
-            (container,) = pod(group)["containers"]
-            (mount,) = [each for each in container["volumeMounts"] if each["name"] != "tmp"]
-            (volume,) = [each for each in pod(group)["volumes"] if each["name"] == mount["name"]]
-            assert environment(group)["JWT_KEYS_FILE"] == f"{mount['mountPath']}/jwt-keys.json"
-            assert mount["readOnly"] is True
-            # 0o007 would be refused; the group is that of the pod
-            assert volume["secret"] == {"secretName": "keys", "defaultMode": 0o440}
-            assert pod(group)["securityContext"]["fsGroup"] == USER
+    first = next(yaml.safe_load_all(capsys.readouterr().out))
+    for group in groups(first):
+        (container,) = pod(group)["containers"]
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] != "tmp"]
+        (volume,) = [each for each in pod(group)["volumes"] if each["name"] == mount["name"]]
+        assert environment(group)["JWT_KEYS_FILE"] == f"{mount['mountPath']}/jwt-keys.json"
+        assert mount["readOnly"] is True
+        # 0o007 would be refused; the group is that of the pod
+        assert volume["secret"] == {"secretName": "keys", "defaultMode": 0o440}
+        assert pod(group)["securityContext"]["fsGroup"] == USER
 
 
-def test_no_process_is_root_and_nothing_but_tmp_is_written_to(services):
-    for service in services.values():
-        for group in groups(service):
-            assert pod(group)["securityContext"]["runAsNonRoot"]
-            assert pod(group)["securityContext"]["runAsUser"] == USER
-            (container,) = pod(group)["containers"]
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "capabilities": {"drop": ["ALL"]},
-                "readOnlyRootFilesystem": True,
-            }
-            assert [each["mountPath"] for each in container["volumeMounts"]] == ["/tmp"]
+def test_no_process_is_root_and_nothing_but_tmp_is_written_to(all_groups):
+    for group in all_groups:
+        assert pod(group)["securityContext"]["runAsNonRoot"]
+        assert pod(group)["securityContext"]["runAsUser"] == USER
+        (container,) = pod(group)["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+        assert [each["mountPath"] for each in container["volumeMounts"]] == ["/tmp"]
     assert f"USER {USER}:{USER}" in (ROOT / "Containerfile").read_text()
 
 

@@ -1,16 +1,17 @@
 """The demo finds the running system, and names what is missing."""
 
 import io
+from collections.abc import Mapping
 
 import pytest
 
 from greenwave.client import Client
-from greenwave.client.call import Reply, Send
+from greenwave.client.call import NoReply, Reply, Send
 from serve_app.demo.connect import counts_for, credentials_of, prepare
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
-from tests.unit.serve_app.demo.service import Handler, Service
+from tests.unit.serve_app.demo.service import Service
 from tests.unit.serve_app.demo.test_gateway_controller import controller_of
 
 CENTER = "joinedS_265580996_300839357"
@@ -24,46 +25,45 @@ DECISION = {
 }
 
 
-def prepare_with(handler: Handler) -> None:
-    exchange = Service(handler)
-    with Client("http://service", "ann", "secret", exchange=exchange) as client:
-        prepare(controller_of(client), "http://service")
+USABLE = {
+    "/traffic/health": answer(body=HEALTHY),
+    "/auth/login": granted(),
+    "/traffic/action": answer(body=DECISION),
+    "/traffic/reset": answer(body=HEALTHY),
+}
+UNKNOWN = answer(400, {"message": "Unknown junctionId 'pier'"})
 
 
-def test_unreachable_service_is_named():
-    with pytest.raises(CommandError, match=r"No service answers at http://service.*Start it with"):
-        prepare_with(lambda _: REFUSED)
-
-
-def test_a_gateway_without_a_policy_is_not_ready():
-    with pytest.raises(CommandError, match="not ready: status degraded"):
-        prepare_with(lambda _: answer(503, {**HEALTHY, "status": "degraded"}))
-
-
-def test_another_server_is_recognised():
-    with pytest.raises(CommandError, match="is not Greenwave"):
-        prepare_with(lambda _: text(200))
-
-
-def test_healthy_service_is_reset_before_the_run():
+def prepare_with(answers: Mapping[str, Reply | NoReply]) -> list[str]:
+    """Return the paths that are asked, in their order."""
     asked: list[str] = []
 
-    def handler(send: Send) -> Reply:
+    def handler(send: Send) -> Reply | NoReply:
         asked.append(send.url.removeprefix("http://service/api"))
-        if asked[-1] == "/auth/login":
-            return granted()
-        return answer(body=DECISION if asked[-1] == "/traffic/action" else HEALTHY)
+        return answers[asked[-1]]
 
-    prepare_with(handler)
-    assert asked == ["/traffic/health", "/auth/login", "/traffic/action", "/traffic/reset"]
+    with Client("http://service", "ann", "secret", exchange=Service(handler)) as client:
+        prepare(controller_of(client), "http://service")
+    return asked
 
 
-def test_refused_login_names_the_variables():
-    def handler(send: Send) -> Reply:
-        return answer(body=HEALTHY) if send.url.endswith("/health") else answer(401)
+def test_a_healthy_service_is_reset_before_the_run():
+    assert prepare_with(USABLE) == [*USABLE]
 
-    with pytest.raises(CommandError, match="JWT_AUTH_USERNAME"):
-        prepare_with(handler)
+
+@pytest.mark.parametrize(
+    ("path", "given", "message"),
+    [
+        ("/traffic/health", REFUSED, "No service answers at http://service.*Start it with"),
+        ("/traffic/health", answer(503, HEALTHY | {"status": "degraded"}), "status degraded"),
+        ("/traffic/health", text(200), "is not Greenwave"),
+        ("/auth/login", answer(401), "JWT_AUTH_USERNAME"),
+        ("/traffic/action", UNKNOWN, "refuses a request for this network: .*Unknown junctionId"),
+    ],
+)
+def test_a_service_that_cannot_be_used_is_named_before_the_run(path, given, message):
+    with pytest.raises(CommandError, match=message):
+        prepare_with(USABLE | {path: given})
 
 
 def test_demo_without_a_user_names_what_to_set(tmp_path, monkeypatch):
@@ -81,17 +81,3 @@ def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
         assert counts_for(client, "all", "http://service") == "all"
         with pytest.raises(CommandError, match="trained with --counts all, but this run has"):
             counts_for(client, "standing", "http://service")
-
-
-def test_a_service_of_another_network_is_named_before_the_run():
-    def handler(send: Send) -> Reply:
-        if send.url.endswith("/login"):
-            return granted()
-        if send.url.endswith("/action"):
-            return answer(400, {"message": "Unknown junctionId 'pier'"})
-        return answer(body=HEALTHY)
-
-    with pytest.raises(
-        CommandError, match=r"refuses a request for this network: .*Unknown junctionId 'pier'"
-    ):
-        prepare_with(handler)

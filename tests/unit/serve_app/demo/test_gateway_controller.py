@@ -136,22 +136,14 @@ def test_without_a_usable_answer_the_plan_decides_for_all(gateway):
     assert controller.outages.decisions == 5
 
 
-def test_the_plan_runs_on_while_the_policy_decides():
-    gateway = FakeGateway()
-    controller = make_controller(gateway)
-    plan = controller._plan
-    assert isinstance(plan, Plan)
-    controller.act(observe())
-    controller.act(observe())
-    assert plan.decisions == 2
-
-
 def test_a_gateway_that_is_away_costs_decisions_and_comes_back():
     gateway = FakeGateway(away=True)
     controller = make_controller(gateway)
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
     gateway.away = False
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
+    assert isinstance(controller._plan, Plan)
+    assert controller._plan.decisions == 2, "it runs on while the policy decides"
     (outage,) = controller.outages.outages
     assert outage.decisions == 5
     assert outage.reason.startswith("UnavailableError")

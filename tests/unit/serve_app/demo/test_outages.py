@@ -17,18 +17,10 @@ def log_of(*without_policy: int) -> OutageLog:
     return log
 
 
-def test_an_outage_lasts_until_the_policy_is_back():
-    log = log_of(0, 2, 5, 1, 0, 0)
-    assert log.outages == [Outage(SEVEN + 5, SEVEN + 20, 101, 104, 8, "1 missing")]
-    assert log.decisions == 8
-
-
-def test_outages_are_distinguished():
-    first, second = log_of(5, 0, 0, 3, 0).outages
-    assert (first.begin_s, first.end_s, first.decisions) == (SEVEN, SEVEN + 5, 5)
-    assert (second.begin_s, second.end_s, second.decisions) == (SEVEN + 15, SEVEN + 20, 3)
-
-
-def test_an_outage_at_the_end_lasts_until_it_was_last_seen():
-    (outage,) = log_of(0, 5, 5).outages
-    assert (outage.end_s, outage.ended) == (SEVEN + 15, 102)
+def test_outages_last_until_the_policy_is_back_or_they_were_last_seen():
+    log = log_of(0, 2, 5, 1, 0, 0, 3)
+    assert log.outages == [
+        Outage(SEVEN + 5, SEVEN + 20, 101, 104, 8, "1 missing"),
+        Outage(SEVEN + 30, SEVEN + 35, 106, 106, 3, "3 missing"),
+    ]
+    assert log.decisions == 11

@@ -28,14 +28,9 @@ def file_with(tmp_path: Path, content: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_by_default_there_is_none():
-    settings = Settings()
-    assert inference_tokens(settings) == ()
-    assert configured_tokens(settings) is None
-    assert token_headers(settings) == {}
-
-
 def test_the_one_of_the_environment(monkeypatch):
+    assert (inference_tokens(), configured_tokens(Settings())) == ((), None)
+    assert token_headers(Settings()) == {}
     monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
     assert inference_tokens() == (TOKEN,)
     assert token_headers(Settings()) == {"Authorization": f"Bearer {TOKEN}"}

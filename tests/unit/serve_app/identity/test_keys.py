@@ -33,11 +33,6 @@ def kids(keys: Keys) -> set[str]:
     return {key.kid for key in keys}
 
 
-def test_by_default_the_only_key_is_the_secret(settings):
-    (key,) = ConfiguredKeys(with_secret(settings))()
-    assert (key.algorithm, key.material) == ("HS256", SECRET.encode())
-
-
 def test_the_first_start_creates_a_key_and_a_replica_does_not(settings):
     with pytest.raises(InsecureSettingsError, match="on every node"):
         ConfiguredKeys(settings)()

@@ -54,14 +54,12 @@ def test_the_shipped_policy_for_the_layer_and_one_with_a_record_are_deployed(fil
 )
 def test_any_policy_is_deployed_without_the_layer_or_by_an_option(file, args):
     assert list(find_file_faults(config_of(file, **args))) == []
-
-
-def test_the_policies_of_another_system_are_not_known(file):
-    config = config_of(file, safety=True)
-    (gateway,) = [each for each in config["applications"] if each["name"] == "gateway"]
-    url = "http://127.0.0.1:8000/predict_action"
-    gateway["runtime_env"] = {"env_vars": {"RL_INFERENCE_SERVICE_URL": url}}
-    assert list(find_file_faults(config)) == []
+    refused = config_of(file, safety=True)
+    assert list(find_file_faults(refused, policies=False)) == []
+    elsewhere = {"RL_INFERENCE_SERVICE_URL": "http://127.0.0.1:8000/predict_action"}
+    (gateway,) = [each for each in refused["applications"] if each["name"] == "gateway"]
+    gateway["runtime_env"] = {"env_vars": elsewhere}
+    assert list(find_file_faults(refused)) == [], "the files of another system are not known"
 
 
 def test_only_the_policy_in_service_counts(file, tmp_path):
@@ -92,34 +90,20 @@ def test_a_canary_must_count_the_same_vehicles(file, tmp_path):
     assert f"{file} standing and {new} all" in fault
 
 
-def test_files_of_policies_that_do_not_count_are_not_refused(file):
-    assert list(find_file_faults(config_of(file, safety=True), policies=False)) == []
-
-
-def config(network: Path | None, diagnose: bool) -> dict[str, Any]:
-    args = {"diagnose_detectors": diagnose} | ({"network": str(network)} if network else {})
-    application = {"name": "inference", "import_path": "serve_app.inference:build", "args": args}
-    return {"applications": [application]}
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Path:
-    """Return a network file that does not say when a lane is green."""
+def test_a_diagnosis_that_the_network_file_does_not_allow_is_refused_with_the_junction(tmp_path):
     path = tmp_path / "bare.json"
     lanes = [{"id": "lane", "capacity": 9}]
     junction = {"id": "a", "agent_index": 0, "phases": [{}, {}], "lanes": lanes}
     path.write_text(json.dumps({"name": "bare", "junctions": [junction]}))
-    return path
 
+    def faults(diagnose: bool, **network: str) -> list[str]:
+        application = {"name": "inference", "import_path": "serve_app.inference:build"}
+        args = {"diagnose_detectors": diagnose, **network}
+        config = {"applications": [application | {"args": args}]}
+        return list(find_file_faults(config, policies=False))
 
-def faults(network: Path | None, diagnose: bool) -> list[str]:
-    return list(find_file_faults(config(network, diagnose), policies=False))
-
-
-def test_a_diagnosis_that_the_network_file_does_not_allow_is_refused_with_the_junction(bare):
-    assert faults(None, diagnose=True) == faults(bare, diagnose=False) == []
-    (fault,) = faults(bare, diagnose=True)
-    assert fault == (
+    assert faults(True) == faults(False, network=str(path)) == []
+    assert faults(True, network=str(path)) == [
         "Application inference: junction a has no states of its phases, or no links, without which"
         " its detectors cannot be diagnosed."
-    )
+    ]

@@ -1,12 +1,10 @@
 """Problems of a system that runs, but not as its config asks."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from models.networks.shipped import SHIPPED
-from serve_app.configured_network import network_at_root
 from serve_app.errors import DeployError
 from serve_app.rollout import smoke_test
 from serve_app.rollout.smoke_test import find_problems, has_policy, predict_once
@@ -35,14 +33,11 @@ def test_a_system_that_runs_as_configured_has_no_problems(system):
     answers["/health"] = (200, {"status": "healthy"})
     answers["/api/traffic/health"] = (200, {"status": "healthy"})
     assert list(find_problems(url, [INFERENCE, GATEWAY, OTHER])) == []
-
-
-def test_a_policy_file_that_is_not_served_is_reported(system):
-    url, answers = system
-    answers["/health"] = (200, {"status": "healthy", "detail": "new.th: not a policy"})
-    assert list(find_problems(url, [INFERENCE])) == [
-        "the inference service reports: new.th: not a policy"
-    ]
+    assert has_policy(url)
+    answers["/health"] = (200, {"status": "no_model", "detail": "new.th: not a policy"})
+    reported = "the inference service reports: new.th: not a policy"
+    assert list(find_problems(url, [INFERENCE])) == [reported]
+    assert not has_policy(url)
 
 
 def test_a_service_that_is_not_ready_is_reported_with_the_reason(system):
@@ -82,27 +77,6 @@ def test_the_prediction_is_returned_and_a_lasting_failure_is_reported(system, mo
     answers["/predict_action"] = (503, {"detail": "Model not loaded"})
     with pytest.raises(DeployError, match=r"503.*Model not loaded"):
         predict_once(url, {}, SHIPPED)
-
-
-def test_the_network_at_the_root_is_that_of_the_application_there(tmp_path):
-    city = Path(__file__).parents[4] / "configs" / "harbour.json"
-    harbour = {"route_prefix": "/harbour", "args": {"network": str(city)}}
-    assert network_at_root({"applications": [harbour, INFERENCE]}) == SHIPPED
-    at_root = harbour | {"route_prefix": "/"}
-    assert network_at_root({"applications": [at_root]}).name == "harbour"
-
-
-def test_a_missing_or_wrong_token_is_reported_at_once(system):
-    url, answers = system
     answers["/predict_action"] = (401, {"detail": "A bearer token is required"})
     with pytest.raises(DeployError, match="Set INFERENCE_TOKEN"):
         predict_once(url, {}, SHIPPED)
-
-
-@pytest.mark.parametrize(
-    ("status", "has"), [("no_model", False), ("healthy", True), ("unhealthy", True)]
-)
-def test_a_service_without_a_policy_is_recognised(system, status, has):
-    url, answers = system
-    answers["/health"] = (200, {"status": status})
-    assert has_policy(url) is has
