@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, is_name
 from greenwave.client import Client, GreenwaveError
 from lab.processes import RunFolder
 from lab.shadow.event_files import write_events
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
 
 MAX_BYTES = 4 * 2**30
-RUN_NAME_LENGTH = 50  # the number of a segment follows
 
 
 def add_shadow(shadow: argparse.ArgumentParser) -> None:
@@ -72,8 +70,6 @@ def _add_record(actions: Any) -> None:
     action.add_argument("--records", type=Path, metavar="FILE", help=records)
     counts = "observations have vehicles in place of shares of the lanes"
     action.add_argument("--vehicle-counts", action="store_true", help=counts)
-    run = "name of the runs of hidden states; no controller may use it (default: a new one)"
-    action.add_argument("--run", dest="run_name", metavar="NAME", help=run)
     gap = f"longest silence within a segment, in seconds (default {GAP_S:g})"
     action.add_argument("--gap", type=float, default=GAP_S, metavar="S", help=gap)
     size = f"largest size of the log (default {MAX_BYTES})"
@@ -132,12 +128,6 @@ def _network(options: argparse.Namespace) -> Network:
 
 
 def _record(options: argparse.Namespace) -> None:
-    name = options.run_name or f"shadow-{uuid.uuid4().hex[:12]}"
-    if name == DEFAULT_RUN or not is_name(name) or len(name) > RUN_NAME_LENGTH:
-        raise CommandError(
-            f"--run must not be '{DEFAULT_RUN}', which controllers use, and have at most"
-            f" {RUN_NAME_LENGTH} characters. {NOT_A_RUN_ID}."
-        )
     if not options.gap > 0 or options.max_bytes < 1:
         raise CommandError("--gap and --max-bytes must be above 0.")
     network = _network(options)
@@ -149,6 +139,7 @@ def _record(options: argparse.Namespace) -> None:
     ):
         source = str(options.records.resolve()) if options.records else ""
         open_run: Callable[[str], Run] = client.run
+        name = f"shadow-{uuid.uuid4().hex[:12]}"
         recorder = Recorder(network, log, open_run, name, source, notes.print, options.gap)
         try:
             recorder.record(lines)
