@@ -112,41 +112,27 @@ async def test_rows_get_their_outputs(client):
     assert result.as_numpy("step").tolist() == [STEP.step] * 2
     assert result.as_numpy("code").tolist() == [b"", b""]
     assert result.get_response().id == "4711"
-
-
-async def test_only_the_outputs_that_are_asked_for_come_in_their_order(client):
     outputs = [triton.InferRequestedOutput(name) for name in ("status", "action")]
     result = await client.infer("policy", inputs_of(FIRST), outputs=outputs)
     assert [each.name for each in result.get_response().outputs] == ["status", "action"]
 
 
-async def test_typed_contents_are_read_as_raw_ones(service, exchange):
+async def test_typed_contents_are_read_as_raw_ones(client, exchange):
     tensors = [
         messages.ModelInferRequest.InferInputTensor(
-            name="observation",
-            datatype="FP32",
-            shape=[1, 2],
-            contents=messages.InferTensorContents(fp32_contents=[0.1, 0.25]),
-        ),
-        messages.ModelInferRequest.InferInputTensor(
-            name="agent_index",
-            datatype="INT32",
-            shape=[1],
-            contents=messages.InferTensorContents(int_contents=[3]),
-        ),
-        messages.ModelInferRequest.InferInputTensor(
-            name="run",
-            datatype="BYTES",
-            shape=[1],
-            contents=messages.InferTensorContents(bytes_contents=[b"monday"]),
-        ),
+            name=name,
+            datatype=datatype,
+            shape=shape,
+            contents=messages.InferTensorContents(**contents),
+        )
+        for name, datatype, shape, contents in (
+            ("observation", "FP32", [1, 2], {"fp32_contents": [0.1, 0.25]}),
+            ("agent_index", "INT32", [1], {"int_contents": [3]}),
+            ("run", "BYTES", [1], {"bytes_contents": [b"monday"]}),
+        )
     ]
     request = messages.ModelInferRequest(model_name="policy", inputs=tensors)
-    async with (
-        serving(Transcoder("http://inference", exchange)) as port,
-        triton.InferenceServerClient(f"127.0.0.1:{port}") as client,
-    ):
-        response = await client._client_stub.ModelInfer(request)
+    response = await client._client_stub.ModelInfer(request)
     assert len(response.raw_output_contents) == len(response.outputs) == 5
     assert exchange.sent[-1].headers["X-Simulation-Run"] == "monday"
 

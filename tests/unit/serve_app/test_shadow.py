@@ -97,17 +97,22 @@ def test_decisions_are_logged_with_the_recommendation_and_other_records_as_they_
     assert street.gateway.asked[2] == ("shadow-1", PIER, Shown(0, 10.0, [0.0, 10.0]))
 
 
-def test_what_the_policy_asks_counts_behind_the_safety_layer(street):
-    safety = {"asked": 1, "rule": "minimum_green", "showAfterSeconds": 0.0, "steps": []}
-    street.gateway = FakeGateway(action=0, safety=safety)
+SAFETY = {"asked": 1, "rule": "minimum_green", "showAfterSeconds": 0.0, "steps": []}
+FALLBACK = "fallback_mode (inference service down)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "recommended", "kind"),
+    [
+        ({"action": 0, "safety": SAFETY}, 1, "policy"),  # what the policy asked for
+        ({"status": FALLBACK}, None, FALLBACK),
+    ],
+)
+def test_only_what_the_policy_asks_for_is_a_recommendation(street, answer, recommended, kind):
+    street.gateway = FakeGateway(**answer)
     street.record([decision(0, 0)])
-    assert street.entries[0].recommended == 1
-
-
-def test_a_fallback_is_no_recommendation(street):
-    street.gateway = FakeGateway(status="fallback_mode (inference service down)")
-    assert street.record(minute()).recommended == 0
-    assert {each.answer for each in street.entries} == {"fallback_mode (inference service down)"}
+    (entry,) = street.entries
+    assert (entry.recommended, entry.answer) == (recommended, kind)
 
 
 @pytest.mark.parametrize(

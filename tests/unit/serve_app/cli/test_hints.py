@@ -6,15 +6,14 @@ import shlex
 from serve_app.cli import up
 from serve_app.cli.hints import make_command
 from serve_app.cli.main import main
+from serve_app.errors import ROOT
 from serve_app.settings import Settings
 
 
 def test_the_usual_folder_needs_no_word(monkeypatch):
-    monkeypatch.delenv("DATA_DIR", raising=False)
-    assert make_command("down", None) == "make down"
-    assert make_command("down", 23000) == 'make down ARGS="--port-base 23000"'
     monkeypatch.setenv("DATA_DIR", str(Settings.usual_data_dir()))
     assert make_command("down", None) == "make down"
+    assert make_command("down", 23000) == 'make down ARGS="--port-base 23000"'
 
 
 def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkeypatch):
@@ -24,7 +23,8 @@ def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkey
     assert command == [f"DATA_DIR={tmp_path}/it's here", "make", "down", "ARGS=--port-base 23000"]
 
 
-def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeypatch, capsys):
+def test_up_prints_commands_for_this_instance(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
@@ -35,3 +35,8 @@ def test_up_prints_how_to_change_the_password_of_this_instance(tmp_path, monkeyp
     assert main(["audit", "--port-base", "31000"]) == 0
     assert "user added" in capsys.readouterr().out
     assert f'`DATA_DIR={tmp_path} make demo ARGS="--port-base 31000"`' in printed
+    up.print_no_policy(argparse.Namespace(port_base=31000, config=ROOT / "serve_config.yaml"))
+    advice = " ".join(capsys.readouterr().err.split())
+    assert "/health is no_model, and predictions are 503." in advice
+    assert "`revision` in the user_config of Inference in serve_config.yaml, and run" in advice
+    assert f'`DATA_DIR={tmp_path} make deploy ARGS="--port-base 31000"`' in advice

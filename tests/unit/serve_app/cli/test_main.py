@@ -11,7 +11,6 @@ from serve_app.cli import deploy, up
 from serve_app.cli import main as cli
 from serve_app.cli.main import COMMANDS, RENAMED, main
 from serve_app.errors import ROOT
-from serve_app.processes.instance import Instance
 from serve_app.rollout import capacity
 
 
@@ -125,21 +124,23 @@ def test_a_file_that_does_not_import_is_named_and_no_traceback_shown(command, tm
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command, capsys):
+@pytest.mark.parametrize(
+    ("words", "command", "note"),
+    [
+        *((name, name, "") for name in COMMANDS),
+        *(
+            (old, new, f"`greenwave {old}` is now `greenwave {new}`.\n")
+            for old, new in RENAMED.items()
+        ),
+    ],
+)
+def test_every_command_has_help_also_under_an_old_name(words, command, note, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main([*command.split(), "--help"])
+        main([*words.split(), "--help"])
     assert exit_.value.code == 0
-    assert f"usage: greenwave {command} " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_an_old_name_works_and_names_the_new_one(old, new, capsys):
-    with pytest.raises(SystemExit):
-        main([old, "--help"])
     printed = capsys.readouterr()
-    assert f"usage: greenwave {new} " in printed.out
-    assert printed.err == f"`greenwave {old}` is now `greenwave {new}`.\n"
+    assert f"usage: greenwave {command} " in printed.out
+    assert printed.err == note
 
 
 def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, tmp_path):
@@ -151,22 +152,15 @@ def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, 
     assert "Nothing has been started." in printed
 
 
-class TestPlaceOfTheFront:
-    @pytest.fixture(autouse=True)
-    def folder(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("DATA_DIR", str(tmp_path))
-
-    def place(self, *arguments: str) -> Instance:
-        parser = cli.parser_of("up")
-        return up.place_front(parser.parse_args(["up", "--port-base", "31000", *arguments]))
-
-    def test_without_an_edge_it_is_where_clients_look_for_it(self):
-        assert self.place("--no-edge").front_url == "http://127.0.0.1:31000"
-
-    def test_so_it_is_where_there_can_be_no_edge_and_why_is_said(self, monkeypatch, capsys):
-        monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
-        assert self.place().front_url == "http://127.0.0.1:31000"
-        assert "there is no HAProxy here" in capsys.readouterr().err
+@pytest.mark.parametrize(("words", "why"), [(["--no-edge"], ""), ([], "there is no HAProxy here")])
+def test_without_an_edge_the_front_is_where_clients_look_for_it(
+    words, why, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
+    options = cli.parser_of("up").parse_args(["up", "--port-base", "31000", *words])
+    assert up.place_front(options).front_url == "http://127.0.0.1:31000"
+    assert why in capsys.readouterr().err
 
 
 def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsys, tmp_path):

@@ -1,6 +1,5 @@
 """``greenwave up`` refuses a config whose policy cannot be served, unless asked to do without."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -14,6 +13,8 @@ from serve_app.errors import ROOT, CommandError
 from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG
 from serve_app.processes.supervision.supervisor import Supervisor
+
+UP = ("up", "--without-policy", "--port-base", "31000")
 
 
 @pytest.fixture
@@ -40,18 +41,14 @@ def started(monkeypatch):
     return received
 
 
-def test_a_missing_policy_is_refused(greenwave, config, started):
-    refused = greenwave("up", "--port-base", "31000", str(config))
-    assert refused.code == 1
-    assert f"Application inference: {config.with_name('agent.th')}" in refused.err
-    assert started == []
-
-
 @pytest.mark.parametrize("content", [None, b"no weights"], ids=["missing", "broken"])
 def test_without_a_policy_everything_starts_if_asked_to(greenwave, config, started, content):
     if content:
         config.with_name("agent.th").write_bytes(content)
-    done = greenwave("up", "--without-policy", "--port-base", "31000", str(config))
+    refused = greenwave("up", "--port-base", "31000", str(config))
+    assert (refused.code, started) == (1, [])
+    assert f"Application inference: {config.with_name('agent.th')}" in refused.err
+    done = greenwave(*UP, str(config))
     assert done.err == "Started.\n"
     assert [each["name"] for each in started[0]["applications"]] == ["inference"]
 
@@ -61,7 +58,7 @@ def test_other_files_must_be_good_even_without_a_policy(greenwave, config, start
     density = shipped_application("density")
     density["deployments"][0]["user_config"] = {"model_path": "/nowhere/density.npz"}
     config.write_text(yaml.safe_dump(whole | {"applications": [*whole["applications"], density]}))
-    refused = greenwave("up", "--without-policy", "--port-base", "31000", str(config))
+    refused = greenwave(*UP, str(config))
     assert "Application density: /nowhere/density.npz" in refused.err
     assert "agent.th" not in refused.err
     assert started == []
@@ -84,10 +81,7 @@ def run_from(data_dir):
         process.wait()
 
 
-UP = ("up", "--without-policy", "--port-base", "31000")
-
-
-def test_a_system_from_another_folder_is_named_and_stays_as_it_is(
+def test_a_system_from_another_folder_is_named_and_stays_unless_it_is_to_be_replaced(
     greenwave, config, started, run_from, data_dir
 ):
     running = run_from("/srv/a town")
@@ -98,22 +92,16 @@ def test_a_system_from_another_folder_is_named_and_stays_as_it_is(
     assert f"To stop it and start {ROOT}, add --replace" in refused.err
     assert len(refused.err.splitlines()) == 1
     assert (started, running.poll(), data_dir.exists()) == ([], None, False)
-
-
-def test_a_system_from_another_folder_is_stopped_if_asked_to(greenwave, config, started, run_from):
-    running = run_from("/srv/a town")
     done = greenwave(*UP, "--replace", str(config))
     assert "Stopping what runs from /srv/a town ..." in done.out
     assert running.wait(10)
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("words", [(), ("--replace",)])
-def test_a_system_from_the_same_folder_goes_on(greenwave, config, started, run_from, words):
+def test_a_system_from_the_same_folder_goes_on(greenwave, config, started, run_from):
     running = run_from(ROOT)
-    greenwave(*UP, *words, str(config))
-    assert running.poll() is None
-    assert len(started) == 1
+    greenwave(*UP, "--replace", str(config))
+    assert (running.poll(), len(started)) == (None, 1)
 
 
 def test_a_start_whose_supervisor_dies_with_its_guard_ends(greenwave, config, monkeypatch):
@@ -121,16 +109,6 @@ def test_a_start_whose_supervisor_dies_with_its_guard_ends(greenwave, config, mo
     refused = greenwave(*UP, "--no-edge", str(config))
     assert refused.code == 1
     assert "The supervisor and its guard have died. Everything was stopped." in refused.err
-
-
-def test_up_prints_how_to_add_a_policy(data_dir, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    options = argparse.Namespace(port_base=31000, config=tmp_path / "config.yaml")
-    up_command.print_no_policy(options)
-    printed = capsys.readouterr().err
-    assert "/health is no_model, and predictions are 503." in printed
-    assert "set a new `revision` in the user_config of Inference in config.yaml" in printed
-    assert f'`DATA_DIR={data_dir} make deploy ARGS="--port-base 31000' in printed
 
 
 def test_a_second_interrupt_does_not_end_the_stop_of_what_was_started(

@@ -75,17 +75,6 @@ def test_a_changed_network_or_plan_is_a_new_version_of_what_reads_it(way, tmp_pa
     assert (before[0] != after[0], before[1] == after[1]) == (True, True)
 
 
-def test_a_service_does_not_depend_on_another():
-    reached = module._reach("serve_app.customers")
-    assert "deployments.customers.records.service" in reached
-    assert not any(name.startswith("deployments.inference") for name in reached)
-
-
-def test_code_of_others_has_no_version():
-    config = {"applications": [{"name": "x", "import_path": "elsewhere:build"}]}
-    assert module.stamp(config) == config
-
-
 def test_each_application_of_the_shipped_config_bears_its_own_version_in_an_environment_of_all():
     config = shipped_config()
     first, second = (each["runtime_env"]["env_vars"] for each in config["applications"][:2])
@@ -94,3 +83,5 @@ def test_each_application_of_the_shipped_config_bears_its_own_version_in_an_envi
         expected = module.code_version(application["import_path"].partition(":")[0])
         assert application["runtime_env"]["env_vars"] == first | {module.VARIABLE: expected}
     assert module.VARIABLE not in first
+    others = {"applications": [{"name": "x", "import_path": "elsewhere:build"}]}
+    assert module.stamp(others) == others
