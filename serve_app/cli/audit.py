@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +13,9 @@ from pathlib import Path
 from deployments.access.audit import LOGS, AuditLog, Entry
 from models.atomic_write import atomic_write
 from serve_app.cli.arguments import add_json
-from serve_app.cli.stores import with_store
-from serve_app.cli.terminal import write_json
+from serve_app.cli.stores import read_store
+from serve_app.cli.terminal import Row, write_rows
 from serve_app.processes.ports import add_port_base
-from serve_app.settings import Settings
 
 LIMIT = 100
 _UNITS_S = {"m": 60, "h": 3600, "d": 24 * 3600}
@@ -25,7 +23,6 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 24 * 3600}
 
 def add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--log", choices=LOGS, help="only this one of the three logs")
-    audit.add_argument("--event", help="only entries of this event, such as 'login refused'")
     audit.add_argument("--who", help="only entries of this user or service account")
     audit.add_argument("--where", help="only entries from addresses with this prefix")
     since = (
@@ -42,38 +39,31 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> None:
-    url = Settings.of_instance(options.port_base).existing_store_url()
-    found = with_store(url, lambda store: AuditLog(store).entries())
-    entries = list(_matching(found, options))
+    found = read_store(options, lambda store: AuditLog(store).entries())
+    entries = [each for each in found if _matches(each, options)]
     if options.export is not None:
         _export(options.export, entries)
         sys.stderr.write(f"Exported {len(entries)} entries to {options.export}.\n")
         return
     shown = entries[-options.limit :] if options.limit > 0 else []
-    if options.json:
-        write_json([_fields(entry) for entry in shown])
-        return
-    for entry in shown:
-        sys.stdout.write(f"{_line(entry)}\n")
+    write_rows([_fields(entry) for entry in shown], _line, as_json=options.json)
 
 
-def _matching(entries: list[Entry], options: argparse.Namespace) -> Iterator[Entry]:
-    for entry in entries:
-        if (
-            options.log in (None, entry.log)
-            and options.event in (None, entry.event)
-            and options.who in (None, entry.who)
-            and entry.where.startswith(options.where or "")
-            and entry.last_ms >= options.since * 1000
-        ):
-            yield entry
+def _matches(entry: Entry, options: argparse.Namespace) -> bool:
+    return (
+        options.log in (None, entry.log)
+        and options.who in (None, entry.who)
+        and entry.where.startswith(options.where or "")
+        and entry.last_ms >= options.since * 1000
+    )
 
 
-def _line(entry: Entry) -> str:
-    times = f" ({entry.count} times until {_moment(entry.last_ms)})" if entry.count > 1 else ""
-    where = f" from {entry.where}" if entry.where else ""
-    detail = f": {entry.detail}" if entry.detail else ""
-    return f"{_moment(entry.at_ms)}  {entry.event}  {entry.who or '-'}{where}{detail}{times}"
+def _line(entry: Row) -> str:
+    often, until = entry["count"], _moment(entry["last_ms"])
+    times = f" ({often} times until {until})" if often > 1 else ""
+    where = f" from {entry['where']}" if entry["where"] else ""
+    detail = f": {entry['detail']}" if entry["detail"] else ""
+    return f"{entry['time']}  {entry['event']}  {entry['who'] or '-'}{where}{detail}{times}"
 
 
 def _export(path: Path, entries: list[Entry]) -> None:
@@ -82,7 +72,7 @@ def _export(path: Path, entries: list[Entry]) -> None:
             file.write(json.dumps(_fields(entry), ensure_ascii=False).encode() + b"\n")
 
 
-def _fields(entry: Entry) -> dict[str, object]:
+def _fields(entry: Entry) -> Row:
     return {"time": _moment(entry.at_ms), **asdict(entry)}
 
 

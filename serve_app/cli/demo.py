@@ -37,7 +37,6 @@ def add_demo(command: argparse.ArgumentParser) -> None:
     add_port_base(command)
     command.add_argument("--url", help="of the gateway")
     command.add_argument("--seed", type=int, default=1, help="of the vehicles (default 1)")
-    command.add_argument("--run-id", help="simulation run at the service (default: a new one)")
     add_scenario(command, required=False)
     command.add_argument(
         "--safety",
@@ -90,7 +89,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     Raises:
         KeyboardInterrupt: Ctrl-C ended one of them early; the comparison is printed.
     """
-    run_id = arguments.run_id or f"demo-{uuid.uuid4().hex[:12]}"
+    run_id = f"demo-{uuid.uuid4().hex[:12]}"
     policy = make_remote(client, run_id, stage)
     prepare(policy, arguments.url)
     counts = counts_for(client, arguments.counts, arguments.url)

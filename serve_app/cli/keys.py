@@ -16,7 +16,7 @@ from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.stores import record_change, with_store
-from serve_app.cli.terminal import write_json
+from serve_app.cli.terminal import write_rows
 from serve_app.errors import CommandError
 from serve_app.identity.keys import ConfiguredKeys, key_file, locked_keys, write_key_file
 from serve_app.settings import Settings
@@ -52,11 +52,8 @@ def _list(options: argparse.Namespace) -> None:
         }
         for key in sorted(keys, key=lambda key: key.signs_from)
     ]
-    if options.json:
-        write_json(listed)
-        return
-    for each in listed:
-        sys.stdout.write(f"{each['kid']}  {each['algorithm']:<5}  {each['state']}\n")
+    line = "{kid}  {algorithm:<5}  {state}".format_map
+    write_rows(listed, line, as_json=options.json)
 
 
 def _rotate(options: argparse.Namespace) -> None:

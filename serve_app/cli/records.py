@@ -19,7 +19,7 @@ from deployments.customers.records.transfer import (
 from deployments.store import Store
 from models.atomic_write import atomic_write
 from serve_app.cli.arguments import add_file
-from serve_app.cli.stores import with_store
+from serve_app.cli.stores import read_store, with_store
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
@@ -36,8 +36,7 @@ def add_import(command: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    url = Settings.of_instance(options.port_base).existing_store_url()
-    written = with_store(url, lambda store: _export_file(options.file, store))
+    written = read_store(options, lambda store: _export_file(options.file, store))
     notes.print(f"Exported {written} records to {options.file}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import getpass
 import socket
@@ -10,8 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from deployments.access.audit import AuditLog, Entry, shortened
+from deployments.access.claims import AccountError
 from deployments.store import Store, StoreError, open_store
-from serve_app.errors import CommandError
+from serve_app.errors import CommandError, as_command_error
+from serve_app.settings import Settings
 
 T = TypeVar("T")
 
@@ -27,6 +30,40 @@ def with_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
             await store.close()
 
     return asyncio.run(run())
+
+
+def read_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Run work on the store of an instance.
+
+    Raises:
+        StoreError: there is none.
+    """
+    return with_store(Settings.of_instance(options.port_base).existing_store_url(), work)
+
+
+def change_store(
+    options: argparse.Namespace,
+    work: Callable[[Store], Awaitable[None]],
+    event: str,
+    detail: str,
+    *,
+    may_create: bool = False,
+) -> None:
+    """Change the store of an instance, and record that in the audit log.
+
+    Args:
+        detail: what has changed, without secrets.
+        may_create: whether an embedded store may be created for it.
+    """
+    settings = Settings.of_instance(options.port_base)
+
+    async def run(store: Store) -> None:
+        await work(store)
+        await record_change(store, event, detail)
+
+    url = settings.resolved_store_url if may_create else settings.existing_store_url()
+    with as_command_error(AccountError):
+        with_store(url, run)
 
 
 async def record_change(store: Store, event: str, detail: str) -> None:

@@ -7,13 +7,12 @@ import sys
 import time
 from dataclasses import asdict
 
-from deployments.access.claims import SCOPES, AccountError
+from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
-from serve_app.cli.stores import record_change, with_store
-from serve_app.cli.terminal import write_json
-from serve_app.errors import as_command_error
+from serve_app.cli.stores import change_store, read_store
+from serve_app.cli.terminal import Row, write_rows
 from serve_app.identity.keys import ConfiguredKeys
 from serve_app.settings import Settings
 
@@ -33,46 +32,37 @@ def add_tokens(tokens: argparse.ArgumentParser) -> None:
 
 
 def _create(options: argparse.Namespace) -> None:
-    settings = Settings.of_instance(options.port_base)
-    keys = ConfiguredKeys(settings)()
+    keys = ConfiguredKeys(Settings.of_instance(options.port_base))()
+    scopes = options.scopes or ["act"]
 
     async def create(store: Store) -> None:
-        scopes = options.scopes or ["act"]
         created = ServiceTokens(store).create(keys, options.name, options.days, scopes)
         token_id, token = await created
         sys.stderr.write(f"Created the token {token_id} of '{options.name}', shown only once:\n")
         sys.stdout.write(f"{token}\n")
-        allowed = f"{token_id} of {options.name}: {' '.join(scopes)}, {options.days} days"
-        await record_change(store, "token made", allowed)
 
-    with as_command_error(AccountError):
-        with_store(settings.resolved_store_url, create)
+    detail = f"{options.name}: {' '.join(scopes)}, {options.days} days"
+    change_store(options, create, "token made", detail, may_create=True)
 
 
 def _list(options: argparse.Namespace) -> None:
-    async def write(store: Store) -> None:
-        tokens = (await ServiceTokens(store).all()).items()
-        if options.json:
-            write_json([{"id": each, **asdict(token)} for each, token in tokens])
-            return
-        for token_id, token in tokens:
-            state = f"revoked {_day(token.revoked_at)}" if token.revoked_at else "valid"
-            until = f"{_day(token.created_at)} to {_day(token.expires_at)}"
-            sys.stdout.write(
-                f"{token_id}  {token.name}  {' '.join(token.scopes)}  {until}  {state}\n"
-            )
+    tokens = read_store(options, lambda store: ServiceTokens(store).all())
+    rows = [{"id": token_id, **asdict(token)} for token_id, token in tokens.items()]
+    write_rows(rows, _line, as_json=options.json)
 
-    with_store(Settings.of_instance(options.port_base).existing_store_url(), write)
+
+def _line(token: Row) -> str:
+    state = f"revoked {_day(token['revoked_at'])}" if token["revoked_at"] else "valid"
+    until = f"{_day(token['created_at'])} to {_day(token['expires_at'])}"
+    return f"{token['id']}  {token['name']}  {' '.join(token['scopes'])}  {until}  {state}"
 
 
 def _revoke(options: argparse.Namespace) -> None:
     async def revoke(store: Store) -> None:
         count = await ServiceTokens(store).revoke(options.which)
         sys.stdout.write(f"Revoked {count} token{'s' if count > 1 else ''}.\n")
-        await record_change(store, "token revoked", options.which)
 
-    with as_command_error(AccountError):
-        with_store(Settings.of_instance(options.port_base).existing_store_url(), revoke)
+    change_store(options, revoke, "token revoked", options.which)
 
 
 def _day(seconds: float) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
-from collections.abc import Awaitable, Callable
 
 from deployments.access.claims import ALL, SCOPES, AccountError
 from deployments.gateway.users import Users
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
-from serve_app.cli.stores import record_change, with_store
-from serve_app.cli.terminal import write_json
-from serve_app.errors import CommandError, as_command_error
+from serve_app.cli.stores import change_store, read_store
+from serve_app.cli.terminal import Row, write_rows
+from serve_app.errors import CommandError
 from serve_app.identity.first_user import configured_users, delete_first_user_file
 from serve_app.settings import Settings
 
@@ -39,87 +38,68 @@ def add_users(users: argparse.ArgumentParser) -> None:
 
 
 def _add(options: argparse.Namespace) -> None:
-    password = read_password()
-    scopes = options.scopes or SCOPES
-    _change(
-        Settings.of_instance(options.port_base).resolved_store_url,
-        lambda users: users.add(options.name, password, scopes),
-        f"Added '{options.name}'.",
-        ("user added", f"{options.name}: {' '.join(scopes)}"),
-    )
+    password, scopes = _read_password(), options.scopes or SCOPES
+
+    async def add(store: Store) -> None:
+        await Users(store).add(options.name, password, scopes)
+        sys.stdout.write(f"Added '{options.name}'.\n")
+
+    detail = f"{options.name}: {' '.join(scopes)}"
+    change_store(options, add, "user added", detail, may_create=True)
 
 
 def _passwd(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    url, password = settings.existing_store_url(), read_password()
-    _change(
-        url,
-        lambda users: users.set_password(options.name, password),
-        f"Changed the password of '{options.name}'.",
-        ("user got another password", options.name),
-    )
+    settings.existing_store_url()  # raises if there is none
+    password = _read_password()
+
+    async def change(store: Store) -> None:
+        await Users(store).set_password(options.name, password)
+        sys.stdout.write(f"Changed the password of '{options.name}'.\n")
+
+    change_store(options, change, "user got another password", options.name)
     delete_first_user_file(settings.data_dir, options.name)
 
 
 def _scopes(options: argparse.Namespace) -> None:
-    _change(
-        Settings.of_instance(options.port_base).existing_store_url(),
-        lambda users: users.set_scopes(options.name, options.scopes),
-        f"Changed what '{options.name}' may do.",
-        ("user got other scopes", f"{options.name}: {' '.join(options.scopes)}"),
-    )
+    async def change(store: Store) -> None:
+        await Users(store).set_scopes(options.name, options.scopes)
+        sys.stdout.write(f"Changed what '{options.name}' may do.\n")
+
+    detail = f"{options.name}: {' '.join(options.scopes)}"
+    change_store(options, change, "user got other scopes", detail)
 
 
 def _remove(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
 
-    async def remove(users: Users) -> None:
+    async def remove(store: Store) -> None:
+        users = Users(store)
         may_be_last = options.last or configured_users(settings)
-        if not may_be_last and [*await users.scopes()] == [options.name]:
+        if not may_be_last and await users.names() == [options.name]:
             raise AccountError(
                 f"'{options.name}' is the last user, and no login would succeed. Add another with"
                 " `greenwave users add NAME` before, or remove this one with --last"
             )
         await users.remove(options.name)
+        sys.stdout.write(f"Removed '{options.name}'.\n")
 
-    _change(
-        settings.existing_store_url(),
-        remove,
-        f"Removed '{options.name}'.",
-        ("user removed", options.name),
-    )
+    change_store(options, remove, "user removed", options.name)
     delete_first_user_file(settings.data_dir, options.name)
 
 
-def _change(
-    store_url: str,
-    change: Callable[[Users], Awaitable[None]],
-    success: str,
-    recorded: tuple[str, str],
-) -> None:
-    async def work(store: Store) -> None:
-        await change(Users(store))
-        sys.stdout.write(f"{success}\n")
-        await record_change(store, *recorded)
-
-    with as_command_error(AccountError):
-        with_store(store_url, work)
-
-
 def _list(options: argparse.Namespace) -> None:
-    async def write(store: Store) -> None:
-        users = (await Users(store).scopes()).items()
-        if options.json:
-            write_json([{"name": name, "scopes": [*scopes]} for name, scopes in users])
-            return
-        for name, scopes in users:
-            limited = "" if set(scopes) == ALL else f"  {' '.join(scopes)}"
-            sys.stdout.write(f"{name}{limited}\n")
-
-    with_store(Settings.of_instance(options.port_base).existing_store_url(), write)
+    users = read_store(options, lambda store: Users(store).scopes())
+    rows = [{"name": name, "scopes": [*scopes]} for name, scopes in users.items()]
+    write_rows(rows, _line, as_json=options.json)
 
 
-def read_password() -> str:
+def _line(user: Row) -> str:
+    limited = "" if set(user["scopes"]) == ALL else f"  {' '.join(user['scopes'])}"
+    return f"{user['name']}{limited}"
+
+
+def _read_password() -> str:
     """Ask for a password twice on a terminal, or read the first line of standard input.
 
     It is never an argument: those are visible in the list of processes.

@@ -56,7 +56,6 @@ def test_programs_read_entries_as_json(greenwave, kept):
 @pytest.mark.parametrize(
     ("options", "events"),
     [
-        (["--event", "reset"], ["reset"]),
         (["--who", "ann"], ["login", "reset"]),
         (["--where", "203."], ["login refused"]),
         (["--log", "uses", "--limit", "1"], ["reset"]),

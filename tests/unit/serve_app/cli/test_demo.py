@@ -46,19 +46,10 @@ def test_impossible_options_are_refused(options, capsys):
     assert options[0] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--url", "localhost:8000"], "not 'localhost:8000'"),
-        (["--url", "http://127.0.0.1:1", "--run-id", "a/b"], "not 'a/b'"),
-    ],
-)
-def test_an_unusable_address_or_run_is_a_sentence(options, reason, capsys, monkeypatch):
-    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
-    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
+def test_an_unusable_address_is_a_sentence(capsys):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
-    assert main(["demo", *options]) == 1
-    assert reason in capsys.readouterr().err
+    assert main(["demo", "--url", "localhost:8000"]) == 1
+    assert "not 'localhost:8000'" in capsys.readouterr().err
 
 
 def test_a_network_file_that_is_not_there_is_reported_before_any_call(capsys):
