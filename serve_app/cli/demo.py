@@ -22,7 +22,6 @@ from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.demo.connect import addresses_of, counts_for, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.outages import OutageLog
 from serve_app.demo.report import console, report
 from serve_app.errors import CommandError, as_command_error
 from serve_app.processes.ports import add_port_base
@@ -90,7 +89,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
         KeyboardInterrupt: Ctrl-C ended one of them early; the comparison is printed.
     """
     run_id = f"demo-{uuid.uuid4().hex[:12]}"
-    policy = make_remote(client, run_id, stage)
+    policy = GatewayController(client, run_id, stage)
     prepare(policy, arguments.url)
     counts = counts_for(client, arguments.counts, arguments.url)
     stage = replace(stage, scenario=replace(stage.scenario, counts=counts))
@@ -105,19 +104,6 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     report(results, policy, interrupted)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def make_remote(client: Client, run_id: str, stage: Stage) -> GatewayController:
-    """Return the controller that asks the running system."""
-    return GatewayController(
-        client,
-        run_id,
-        stage.instead,
-        OutageLog(stage.scenario.begin_s, stage.scenario.decision_s),
-        stage.network,
-        stage.instead_in_words,
-        stage.scenario.guarded,
-    )
 
 
 def drive(

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from greenwave.client import Client, Decision, GreenwaveError, Shown
 from lab.sim.observation import Observation
-from models.networks.network import Junction, Network
-from serve_app.demo.outages import OutageLog
+from models.networks.network import Junction
 
 if TYPE_CHECKING:
-    from lab.sim.controllers import Controller
     from lab.sim.environment import Environment
+    from serve_app.demo.stage import Stage
 
 MAX_THREADS = 32
+
+
+@dataclass
+class Outage:
+    """Successive decisions in which some junction lacked the policy.
+
+    Attributes:
+        begin_s, end_s: simulated seconds of the day.
+        decisions: of single junctions without the policy.
+        reason: of the latest one.
+    """
+
+    begin_s: int
+    end_s: int
+    decisions: int = 0
+    reason: str = ""
 
 
 class GatewayController:
@@ -28,35 +44,27 @@ class GatewayController:
     Args:
         client: with the login of one of the gateway's users.
         run_id: simulation run of the hidden states.
-        plan: decides while the policy is unavailable.
-        instead: describes the plan.
-        safely: whether calls say what the junction shows, as a gateway with a safety layer asks.
+        stage: whose plan decides while the policy is unavailable. With a safety layer, calls say
+            what the junction shows, as a gateway with one asks.
 
     Attributes:
         latencies_s: of each answer, fallbacks included.
+        outages: in their order.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        run_id: str,
-        plan: Controller,
-        outages: OutageLog,
-        network: Network,
-        instead: str,
-        safely: bool = False,
-    ) -> None:
+    def __init__(self, client: Client, run_id: str, stage: Stage) -> None:
         self._client = client
         self._run = client.run(run_id)
-        self._plan = plan
-        self.outages = outages
-        self.instead = instead
+        self._plan, self.instead = stage.instead, stage.instead_in_words
+        self.outages: list[Outage] = []
         self.latencies_s: list[float] = []
-        self._safely = safely
+        self._time_s, self._decision_s = stage.scenario.begin_s, stage.scenario.decision_s
+        self._is_away = False
+        self._safely = stage.scenario.guarded
         self._shown: Mapping[str, Shown] = {}
         self._environment: Environment | None = None
-        self._junctions = network.junctions
-        threads = min(MAX_THREADS, network.n_agents)
+        self._junctions = stage.network.junctions
+        threads = min(MAX_THREADS, stage.network.n_agents)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
 
     def health(self) -> str:
@@ -92,15 +100,26 @@ class GatewayController:
             shown = self._environment.shown
             self._shown = {junction_id: Shown(*each) for junction_id, each in shown.items()}
         answers = self._threads.map(self._ask, observations.items())
-        without_policy, reason = 0, ""
+        reasons = []
         for junction_id, answer in zip(observations, answers, strict=True):
             if isinstance(answer, int):
                 actions[junction_id] = answer
             else:
-                without_policy += 1
-                reason = answer
-        self.outages.decided(without_policy, reason)
+                reasons.append(answer)
+        self._record(reasons)
         return actions
+
+    def _record(self, reasons: Sequence[str]) -> None:
+        """Begin an outage, continue it, or end it."""
+        if reasons and not self._is_away:
+            self.outages.append(Outage(self._time_s, self._time_s))
+        self._is_away = bool(reasons)
+        self._time_s += self._decision_s
+        if reasons:
+            outage = self.outages[-1]
+            outage.end_s = self._time_s
+            outage.decisions += len(reasons)
+            outage.reason = reasons[-1]
 
     def _ask(self, observation: tuple[str, Observation]) -> int | str:
         """Return the policy's action, or the reason for the lack of one."""

@@ -10,8 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.outages import Outage
+from serve_app.demo.gateway_controller import GatewayController, Outage
 
 if TYPE_CHECKING:
     from lab.sim.metrics import Metrics
@@ -38,20 +37,15 @@ def report(results: Mapping[str, Metrics], policy: GatewayController, interrupte
             f"{len(policy.latencies_s)} requests through the gateway, one per junction:"
             f" median {median:.1f} ms, 99th percentile {slow:.1f} ms"
         )
-    if policy.outages.outages:
+    if policy.outages:
         console.print(f"Without the policy, {policy.instead}:", style="yellow")
-        for outage in policy.outages.outages:
+        for outage in policy.outages:
             console.print(f"  {outage_line(outage)}", style="yellow", markup=False)
 
 
 def outage_line(outage: Outage) -> str:
-    """Describe an outage: when, in the simulation and by the clock, and why."""
-    simulated = [time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s)]
-    wall = [time.strftime("%H:%M:%S", time.localtime(t)) for t in (outage.began, outage.ended)]
-    return (
-        f"simulated {simulated[0]} to {simulated[1]}, by the clock {wall[0]} to {wall[1]}"
-        f" ({outage.ended - outage.began:.1f} s): {outage.decisions} decisions, {outage.reason}"
-    )
+    begin, end = (time.strftime("%H:%M:%S", time.gmtime(t)) for t in (outage.begin_s, outage.end_s))
+    return f"simulated {begin} to {end}: {outage.decisions} decisions, {outage.reason}"
 
 
 def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]:

@@ -58,7 +58,7 @@ def client(late: System) -> Iterator[Client]:
 def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     late, client, run_id, capsys
 ):
-    policy = demo.make_remote(client, run_id, STAGE)
+    policy = GatewayController(client, run_id, STAGE)
     login = client._engine._login
     assert isinstance(login, Login)
 
@@ -91,14 +91,12 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         "policy", lambda _: Interrupted(policy, events), STAGE, seed=1
     )
     assert not interrupted
-    outages = policy.outages.outages
-    first, second = outages[0], outages[-1]
+    first, second = policy.outages[0], policy.outages[-1]
     assert [decision_of(first.begin_s), decision_of(second.begin_s)] == [20, 60]
     assert 40 <= decision_of(first.end_s) < 60
     assert 61 <= decision_of(second.end_s) < 100
-    assert all(outage.began < outage.ended for outage in outages)
     assert "fallback_mode" in first.reason
-    assert policy.outages.decisions <= 5 * (40 + 40)
+    assert sum(outage.decisions for outage in policy.outages) <= 5 * (40 + 40)
     assert metrics.arrived > 0
 
     report({"policy": metrics}, policy, interrupted=False)
@@ -133,12 +131,12 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     routes.write_text(f"<routes>{trips}</routes>")
     file, _ = import_network(NET_FILE)
     stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
-    policy = demo.make_remote(client, run_id, stage)
+    policy = GatewayController(client, run_id, stage)
     until(lambda: status_of(client) == "success")
     prepare(policy, late.url)
     served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))
     alone, _ = demo.drive("own programs", stage.peer, stage, 1)
-    assert not policy.outages.outages
+    assert not policy.outages
     assert len(policy.latencies_s) == 90 * 5
     assert served.demanded == alone.demanded == 60
     assert alone.arrived > 50

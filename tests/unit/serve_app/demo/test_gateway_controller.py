@@ -5,7 +5,7 @@ import types
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.safety import Shown
 from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.outages import OutageLog
+from serve_app.demo.stage import Stage
 from tests.unit.greenwave.client.play import REFUSED, answer, granted
 
 
@@ -70,8 +70,13 @@ def make_controller(gateway: FakeGateway, safely: bool = False) -> GatewayContro
 
 
 def controller_of(client: Client, safely: bool = False) -> GatewayController:
-    outages = OutageLog(0, 5)
-    return GatewayController(client, "run-1", Plan(), outages, SHIPPED, "by the plan", safely)
+    stage = types.SimpleNamespace(
+        scenario=types.SimpleNamespace(begin_s=0, decision_s=5, guarded=safely),
+        network=SHIPPED,
+        instead=Plan(),
+        instead_in_words="by the plan",
+    )
+    return GatewayController(client, "run-1", cast(Stage, stage))
 
 
 def observe() -> dict[str, Observation]:
@@ -94,7 +99,7 @@ def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
     assert {each["junctionId"]: len(each["observations"]) for each in sent} == {
         junction.id: junction.obs_size for junction in JUNCTIONS.values()
     }
-    assert controller.outages.decisions == 0
+    assert controller.outages == []
     assert len(controller.latencies_s) == 5
 
 
@@ -118,7 +123,7 @@ def test_a_fallback_leaves_its_junction_to_the_plan():
     gateway = FakeGateway(refuses={"265580972"})
     controller = make_controller(gateway)
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1) | {"265580972": 0}
-    (outage,) = controller.outages.outages
+    (outage,) = controller.outages
     assert (outage.decisions, outage.reason) == (1, FALLBACK_STATUS)
 
 
@@ -133,20 +138,20 @@ def test_a_fallback_leaves_its_junction_to_the_plan():
 def test_without_a_usable_answer_the_plan_decides_for_all(gateway):
     controller = make_controller(gateway)
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
-    assert controller.outages.decisions == 5
+    (outage,) = controller.outages
+    assert outage.decisions == 5
 
 
 def test_a_gateway_that_is_away_costs_decisions_and_comes_back():
-    gateway = FakeGateway(away=True)
+    gateway = FakeGateway()
     controller = make_controller(gateway)
-    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 0)
-    gateway.away = False
-    assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
+    for gateway.away in (False, True, True, False, False, True):
+        assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, int(not gateway.away))
     assert isinstance(controller._plan, Plan)
-    assert controller._plan.decisions == 2, "it runs on while the policy decides"
-    (outage,) = controller.outages.outages
-    assert outage.decisions == 5
-    assert outage.reason.startswith("UnavailableError")
+    assert controller._plan.decisions == 6, "it runs on while the policy decides"
+    times = [(each.begin_s, each.end_s, each.decisions) for each in controller.outages]
+    assert times == [(5, 15, 10), (25, 30, 5)]
+    assert controller.outages[0].reason.startswith("UnavailableError")
 
 
 def test_a_run_does_not_start_from_a_stale_state():
