@@ -37,6 +37,7 @@ from serve_app.rollout.node_environment import variables
 Document = dict[str, Any]
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "configs" / "rayservice.yaml.tmpl"
+NAME = "greenwave"  # of the RayServices, and of the Secret
 USER = 10001  # of the Containerfile
 MEMORY_MARGIN = 1.5  # beyond what was measured
 MIN_WORKERS = 2  # so that one may be evicted
@@ -47,18 +48,14 @@ class ManifestValues(NamedTuple):
     """Values that are not in a serve config.
 
     Attributes:
-        name: of the RayServices; that of the inference ends with ``-inference``.
         redis: host and port.
-        secret: name of the Secret.
         worker_cpus: CPUs of each worker.
         gateway_class: of the Gateway API, which moves traffic to another version.
         signing_keys: name of the Secret with `jwt-keys.json`, if there is one.
     """
 
-    name: str
     image: str
     redis: str
-    secret: str
     worker_cpus: int
     gateway_class: str
     signing_keys: str | None = None
@@ -77,7 +74,7 @@ def documents(config: Config, values: ManifestValues) -> list[Document]:
     found: list[Document] = []
     added: dict[str, str] = {}
     if inference:
-        name = f"{values.name}-inference"
+        name = f"{NAME}-inference"
         part = {**config, "applications": inference}
         found += _ray_service(part, values, name, {"type": "None"}, {})
         route = str(inference[0].get("route_prefix") or "/").rstrip("/")
@@ -94,7 +91,7 @@ def documents(config: Config, values: ManifestValues) -> list[Document]:
             },
         }
         part = {**config, "applications": others}
-        found += _ray_service(part, values, values.name, gradual, added)
+        found += _ray_service(part, values, NAME, gradual, added)
     return found
 
 
@@ -114,7 +111,7 @@ def _ray_service(
         "serve_config": _to_yaml(dict(config)),
         "ray_version": ray.__version__,
         "redis": values.redis,
-        "secret": values.secret,
+        "secret": NAME,
         "image": values.image,
         "user": USER,
         "port": _port(config),
@@ -144,7 +141,7 @@ def _environment(named: Mapping[str, str], values: ManifestValues) -> Iterator[D
     if values.signing_keys:
         plain["JWT_KEYS_FILE"] = f"{KEYS_FOLDER}/jwt-keys.json"
     yield from ({"name": name, "value": value} for name, value in plain.items())
-    secret: Document = {"name": values.secret}
+    secret: Document = {"name": NAME}
     for name, reference in {
         "STORE_URL": secret | {"key": "store-url"},
         "JWT_SECRET": secret | {"key": "jwt-secret"},

@@ -10,16 +10,13 @@ from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
 from serve_app.errors import CommandError, naming_broken_files
 
 HEADER = "# Made by `greenwave cluster manifest` from a serve config; see docs/cluster.md.\n"
-SECRET = "Secret with redis-password, store-url, jwt-secret, inference-token"
 
 
 def add_manifest(manifest: argparse.ArgumentParser) -> None:
     add_config(manifest, CLUSTER_CONFIG)
     for name, default, help in (
-        ("name", "greenwave", "of the RayServices"),
         ("image", f"greenwave:{version('greenwave')}", "with this version in it"),
         ("redis", "redis:6379", "host and port of Redis, for Ray's own state"),
-        ("secret", "greenwave", SECRET),
         ("gateway-class", "istio", "of the Gateway API, for gradual upgrades"),
     ):
         manifest.add_argument(f"--{name}", default=default, help=f"{help} (default: {default})")

@@ -23,7 +23,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
@@ -287,9 +287,20 @@ class Edge:
         self.config.unlink(missing_ok=True)
         self.stop()
 
-    def command(self) -> list[str]:
-        """Return the command of a master in the foreground, which reloads at SIGUSR2."""
-        return [binary(), "-W", "-db", "-f", str(self.config)]
+    def launch(self, errors: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        """Start a master, which reloads at SIGUSR2.
+
+        Args:
+            errors: where it writes its log.
+        """
+        return subprocess.Popen(
+            [binary(), "-W", "-db", "-f", str(self.config)],
+            cwd=self.instance.data_dir,
+            env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.EDGE},
+            stdin=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
 
     def start(self) -> None:
         """Start or restart it without a supervisor, and return when every port answers.
@@ -300,15 +311,7 @@ class Edge:
         self.stop()
         self.check()
         with self._log.open("wb") as log:
-            haproxy = subprocess.Popen(
-                self.command(),
-                cwd=self.instance.data_dir,
-                env=os.environ | {INSTANCE_TAG: self.instance.tag, ROLE_TAG: Role.EDGE},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            haproxy = self.launch(log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.answers():
             if haproxy.poll() is not None or time.monotonic() > deadline:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -21,9 +19,8 @@ _BINARY_OF_SERVE = "RAY_SERVE_HAPROXY_BINARY_PATH"
 _BINARY = "GREENWAVE_HAPROXY"
 _INTERPRETER = "GREENWAVE_PYTHON"
 _SCRIPT = Path(haproxy_front.__file__).with_suffix(".sh")
-_STATE = re.compile(r"[Ss]erver (\S+) is (UP|DOWN)\b")
-_NO_SERVER = "has no server available!"
-_MAINTENANCE = "maintenance"  # a replica was added or removed
+_EXPECTED = ("[NOTICE]", " is UP", "maintenance")  # a replica was added or removed
+_EXPECTED_AT_START = (" is DOWN", "has no server available!")
 
 
 def find_haproxy() -> str | None:
@@ -64,44 +61,21 @@ def front_files(folder: Path) -> dict[str, str]:
     }
 
 
-class LogLevels:
-    """Levels of HAProxy's lines.
-
-    The edge starts before Serve, so it reports every server DOWN at first, and UP later. Neither
-    deserves a warning.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._started = clock()
-        self._awaited: set[str] = set()
-
-    def of(self, line: str) -> int:
-        """Return the level of a line, as ``logging`` counts them."""
-        is_expected = (
-            line.startswith("[NOTICE]") or _MAINTENANCE in line or self._belongs_to_start(line)
-        )
-        return logging.INFO if is_expected else logging.WARNING
-
-    def _belongs_to_start(self, line: str) -> bool:
-        starting = self._clock() - self._started < STARTING_S
-        found = _STATE.search(line)
-        if found is None:
-            return starting and _NO_SERVER in line
-        server, state = found.groups()
-        if state == "DOWN":
-            if starting:
-                self._awaited.add(server)
-            return starting
-        was_awaited = server in self._awaited
-        self._awaited.discard(server)
-        return was_awaited
-
-
 def forward_log(output: IO[bytes], logger: logging.Logger) -> None:
     """Log every line until the output ends; HAProxy may outlive its reader."""
-    levels = LogLevels()
+    started = time.monotonic()
     with output:
         for line in output:
             text = line.decode(errors="replace").rstrip()
-            logger.log(levels.of(text), "HAProxy: %s", text)
+            starting = time.monotonic() - started < STARTING_S
+            logger.log(level_of(text, starting=starting), "HAProxy: %s", text)
+
+
+def level_of(line: str, *, starting: bool) -> int:
+    """Return the level of a line of HAProxy.
+
+    The edge starts before Serve, so it reports every server DOWN at first, which deserves no
+    warning.
+    """
+    expected = (*_EXPECTED, *_EXPECTED_AT_START) if starting else _EXPECTED
+    return logging.INFO if any(each in line for each in expected) else logging.WARNING

@@ -38,8 +38,6 @@ def role_of(process: psutil.Process) -> Role:
 
 def read_tag(process: psutil.Process, name: str) -> str | None:
     """Read one variable of the environment that a process was started with."""
-    if not Path("/proc").exists():
-        return process.environ().get(name)
     # psutil stops at the gap that a renaming leaves
     start = f"{name}=".encode()
     for entry in _read_memory(process, "environ").split(b"\0"):
@@ -50,8 +48,6 @@ def read_tag(process: psutil.Process, name: str) -> str | None:
 
 def read_command(process: psutil.Process) -> list[str]:
     """Read the command that a process was started with."""
-    if not Path("/proc").exists():
-        return process.cmdline()
     return _read_memory(process, "cmdline").decode(errors="replace").split("\0")
 
 

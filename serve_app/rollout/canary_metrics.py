@@ -91,17 +91,18 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-_ROWS = {
-    "decisions": {"decisions": ",d"},
-    "mean entropy, nats": {"mean_entropy_nats": ".3f"},
-    "mean batched step, ms": {"mean_step_ms": ".3f"},
-    "observed values out of range": {"observed_out_of_range": ".2%"},
-    "steps left to the other policy": {"steps_passed_on": ",.0f"},
-    "shadow: same action": {"shadow_agreement": ".1%"},
-    "shadow: steps compared": {"shadow_compared": ",d"},
-    "shadow: skipped, failed": {"shadow_skipped": ",.0f", "shadow_failed": ",.0f"},
-}
-"""The figures of each line of the table, and their formats."""
+_ROWS = (
+    ("decisions", "decisions", ",d"),
+    ("mean entropy, nats", "mean_entropy_nats", ".3f"),
+    ("mean batched step, ms", "mean_step_ms", ".3f"),
+    ("observed values out of range", "observed_out_of_range", ".2%"),
+    ("steps left to the other policy", "steps_passed_on", ",.0f"),
+    ("shadow: same action", "shadow_agreement", ".1%"),
+    ("shadow: steps compared", "shadow_compared", ",d"),
+    ("shadow: skipped", "shadow_skipped", ",.0f"),
+    ("shadow: failed", "shadow_failed", ",.0f"),
+)
+"""Each line of the table: its title, its figure, and the form of that."""
 
 
 def comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
@@ -109,13 +110,9 @@ def comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy
     columns = policies_of(user_config)
     table = Table("since its replicas started", *columns)
     shown = [figures(metrics[policy]) for policy in columns.values()]
-    for name, forms in _ROWS.items():
-        table.add_row(name, *(_cell(each, forms) for each in shown))
+    for title, name, form in _ROWS:
+        table.add_row(title, *(_number(each[name], form) for each in shown))
     return table
-
-
-def _cell(values: Mapping[str, float | None], forms: Mapping[str, str]) -> str:
-    return ", ".join(_number(values[name], form) for name, form in forms.items())
 
 
 def _number(value: float | None, form: str) -> str:

@@ -19,7 +19,6 @@ import psutil
 from serve_app.errors import EdgeError
 from serve_app.processes.edge import Edge, check_ports
 from serve_app.processes.haproxy import forward_log
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
 from serve_app.processes.replica_servers import ReplicaServerError
 from serve_app.processes.supervision.managed_process import CannotStartError, logger
 
@@ -46,14 +45,7 @@ class ManagedEdge:
         self._edge.stop()  # a worker may outlive its master for a moment
         try:
             check_ports(self._edge.config.read_text(encoding="utf-8"))
-            haproxy = subprocess.Popen(
-                self._edge.command(),
-                cwd=self._edge.instance.data_dir,
-                env=os.environ | {INSTANCE_TAG: self._edge.instance.tag, ROLE_TAG: Role.EDGE},
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            haproxy = self._edge.launch(subprocess.PIPE)
             threading.Thread(
                 target=forward_log, args=[haproxy.stderr, logger], name="haproxy", daemon=True
             ).start()

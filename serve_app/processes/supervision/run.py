@@ -6,12 +6,12 @@ import argparse
 import contextlib
 import logging
 import os
-import signal
 import threading
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import NoReturn
+from queue import SimpleQueue
+from typing import Any, NoReturn
 
 import psutil
 
@@ -44,8 +44,7 @@ def main() -> None:
     options = parser.parse_args()
     instance = instance_of(options.port_base)
     supervisor = Supervisor(instance, options.port_base)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
+    events = events_and_signals()
     os.umask(0o077)  # what it starts writes for this user alone
     with contextlib.suppress(Stopped):
         try:
@@ -56,20 +55,20 @@ def main() -> None:
             with contextlib.suppress(psutil.Error):
                 predecessor.kill()
         _log_to(supervisor.logs / "supervisor.log")
-        run(_managed(instance, options.port_base))
+        run(_managed(instance, options.port_base), events)
 
 
-def run(managed: Mapping[StatusFile, ManagedProcess]) -> NoReturn:
+def run(managed: Mapping[StatusFile, ManagedProcess], events: SimpleQueue[Any]) -> NoReturn:
     """Supervise processes, each in a thread.
 
     Args:
         managed: by the file for the status; the last is stopped first.
+        events: gets the signals.
 
     Raises:
         Stopped: at a signal; the processes have been stopped.
         Exception: what a thread has raised, which is a defect.
     """
-    events = events_and_signals()
     stopping = threading.Event()
 
     def keep(process: ManagedProcess, status_file: StatusFile) -> None:
@@ -102,11 +101,6 @@ def _log_to(path: Path) -> None:
     text = "%(asctime)s %(levelname)s %(message)s"
     line_handler(handler, text, is_json, component_name="supervisor")
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-
-
-def _stop(number: int, frame: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)
-    raise Stopped
 
 
 if __name__ == "__main__":

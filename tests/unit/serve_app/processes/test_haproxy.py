@@ -4,7 +4,7 @@ import logging
 import sys
 
 from serve_app.processes import haproxy
-from serve_app.processes.haproxy import STARTING_S, LogLevels
+from serve_app.processes.haproxy import level_of
 
 
 def test_a_haproxy_of_the_users_own_is_started(monkeypatch):
@@ -26,22 +26,13 @@ BACKUP = "[WARNING]  (866) : Backup Server inference/held is {}, reason: Layer7 
 EMPTY = "[ALERT]    (866) : backend 'inference' has no server available!"
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_only_what_is_not_expected_is_a_warning():
-    clock = Clock()
-    levels = LogLevels(clock)
     changes = ("UP/READY (leaving forced maintenance).", "going DOWN for maintenance.")
     replicas = [f"[WARNING]  (866) : Server inference-replicas/a is {each}" for each in changes]
-    at_start = [FRONT.format("DOWN"), BACKUP.format("DOWN"), EMPTY, *replicas]
-    assert {levels.of(line) for line in at_start} == {logging.INFO}
-    assert levels.of("[ALERT]    (866) : Cannot bind socket") == logging.WARNING
-    clock.now += 10 * STARTING_S
-    assert {levels.of(line.format("UP")) for line in (FRONT, BACKUP)} == {logging.INFO}
-    later = [FRONT.format("DOWN"), EMPTY, FRONT.format("UP")]
-    assert {levels.of(line) for line in later} == {logging.WARNING}
+    always = [FRONT.format("UP"), BACKUP.format("UP"), *replicas]
+    at_start = [FRONT.format("DOWN"), BACKUP.format("DOWN"), EMPTY]
+    never = "[ALERT]    (866) : Cannot bind socket"
+    assert {level_of(line, starting=True) for line in always + at_start} == {logging.INFO}
+    assert {level_of(line, starting=False) for line in always} == {logging.INFO}
+    assert {level_of(line, starting=False) for line in at_start} == {logging.WARNING}
+    assert level_of(never, starting=True) == logging.WARNING

@@ -43,7 +43,8 @@ class Fake:
     def stop(self):
         os.write(1, f"stopped {self.name}\\n".encode())
 
-program.run({StatusFile(Path(sys.argv[1], name)): Fake(name) for name in ("ray", "edge")})
+managed = {StatusFile(Path(sys.argv[1], name)): Fake(name) for name in ("ray", "edge")}
+program.run(managed, program.events_and_signals())
 """
 LOGS = """
 import sys
