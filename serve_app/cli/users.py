@@ -76,7 +76,7 @@ def _remove(options: argparse.Namespace) -> None:
     async def remove(store: Store) -> None:
         users = Users(store)
         may_be_last = options.last or configured_users(settings)
-        if not may_be_last and await users.names() == [options.name]:
+        if not may_be_last and [*await users.scopes()] == [options.name]:
             raise AccountError(
                 f"'{options.name}' is the last user, and no login would succeed. Add another with"
                 " `greenwave users add NAME` before, or remove this one with --last"
