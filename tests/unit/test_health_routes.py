@@ -28,7 +28,7 @@ def test_balancers_check_ray_and_not_the_services(config, path):
 
 
 def test_a_pod_is_ready_and_alive_by_checks_of_ray():
-    values = ManifestValues("greenwave", "image", "redis:6379", "secret", 2, "istio")
+    values = ManifestValues("image", "redis:6379", 2, "istio")
     for service in documents(shipped_config(), values)[::2]:
         (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
         (pod,) = workers["template"]["spec"]["containers"]

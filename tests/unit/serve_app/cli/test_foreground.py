@@ -34,9 +34,16 @@ def instance(monkeypatch):
 def stays(instance) -> Callable[..., None]:
     """Stay until the guard has been looked for so often, and then meet an event."""
 
-    def stays(looks: int, event: Callable[[], bool]) -> None:
+    def stays(looks: int, event: Callable[[], None]) -> None:
         left = iter(range(looks))
-        supervisor = SimpleNamespace(is_guarded=lambda: next(left, None) is not None or event())
+
+        def is_guarded() -> bool:
+            if next(left, None) is not None:
+                return True
+            event()
+            return False
+
+        supervisor = SimpleNamespace(is_guarded=is_guarded)
         stay(instance, cast(Supervisor, supervisor))
 
     return stays
@@ -46,7 +53,7 @@ def test_sigterm_stops_everything(stays, instance):
     before = signal.getsignal(signal.SIGTERM)
     try:
         exit_on_sigterm()
-        stays(3, lambda: signal.raise_signal(signal.SIGTERM) or True)
+        stays(3, lambda: signal.raise_signal(signal.SIGTERM))
     finally:
         signal.signal(signal.SIGTERM, before)
     assert instance.stopped == 1
@@ -56,7 +63,7 @@ def test_without_a_supervisor_the_rest_is_stopped_and_orphans_are_reaped(stays, 
     orphan = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(InstanceError, match="The supervisor has died"):
-        stays(3, lambda: False)
+        stays(3, lambda: None)
     assert instance.stopped == 1
     assert not psutil.pid_exists(orphan.pid)
     orphan.wait()
