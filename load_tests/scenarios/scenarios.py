@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Profile = Sequence[tuple[float, float]]
-"""Share of the time and share of the users, by time; two points at one time are a jump."""
+"""Share of the time and share of the users, by time."""
 
 RISE: Profile = ((0, 0), (0.2, 1), (1, 1))
 RUSH_HOUR: Profile = ((0, 0.2), (0.3, 1), (0.7, 1), (1, 0.2))

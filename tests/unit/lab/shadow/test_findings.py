@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from itertools import chain
 
+import pytest
+
 from lab.shadow.findings import Choice, Findings, LaneFault, Refusal, examine
 from lab.shadow.log import Entry, Segment
 from lab.shadow.report import as_html, as_text, sections
@@ -42,16 +44,11 @@ def without(member: str) -> Network:
     return network_of(NetworkFile.model_validate(file))
 
 
-def test_a_recommendation_is_compared_with_the_next_decision():
-    shown = [decision(0, 0), decision(5, 0), decision(10, 1), decision(15, 1)]
-    findings = found(logged(shown, recommended=0))
-    assert findings.choices == {Choice(PIER, 0, 0): 1, Choice(PIER, 1, 0): 2}
-    assert "at 33.3% of the 3 decisions at which it could change" in text(findings)
-
-
-def test_decisions_at_which_the_controller_cannot_change_are_not_compared():
-    shown = [decision(0, 0, may_change=False), decision(5, 0), decision(10, 0)]
-    assert found(logged(shown, recommended=1)).choices == {Choice(PIER, 0, 1): 1}
+def test_a_recommendation_is_compared_with_the_next_decision_where_it_could_change():
+    first = decision(0, 0), decision(5, 0, may_change=False)
+    findings = found(logged([*first, decision(10, 1), decision(15, 1), decision(20, 0)], 0))
+    assert findings.choices == {Choice(PIER, 0, 0): 2, Choice(PIER, 1, 0): 1}
+    assert "at 66.7% of the 3 decisions at which it could change" in text(findings)
 
 
 def test_nothing_is_compared_across_segments():
@@ -84,20 +81,17 @@ def test_the_safety_layer_refuses_by_what_the_lamps_showed():
     }
 
 
-def test_a_network_without_intergreens_is_one_sentence():
-    network = without("intergreen_s")
-    findings = found(logged([decision(0, 0)], 0), network)
-    assert findings.judged == 0
-    report = text(findings, network)
-    sentence = "not asked: junction pier of the network harbour has no intergreen_s."
-    assert report.count("intergreen_s") == 1
-    assert sentence in report
-
-
-def test_a_network_without_links_is_one_sentence_on_detectors():
-    network = without("links")
+@pytest.mark.parametrize(
+    ("member", "sentence"),
+    [
+        ("intergreen_s", "not asked: junction pier of the network harbour has no intergreen_s."),
+        ("links", "The detectors were not diagnosed: junction pier has no states"),
+    ],
+)
+def test_a_network_without_what_is_needed_is_one_sentence(member, sentence):
+    network = without(member)
     report = text(found(logged([decision(0, 0)], 0), network), network)
-    assert "The detectors were not diagnosed: junction pier has no states" in report
+    assert report.count(sentence) == 1
 
 
 def test_a_stuck_detector_is_found_with_its_time_and_share():

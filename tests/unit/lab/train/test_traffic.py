@@ -53,17 +53,13 @@ def test_a_run_in_a_city_must_be_continued_with_the_same_rules(city, name, value
     assert other.settings == city.settings | {name: value}
 
 
-def test_a_run_in_a_city_must_be_continued_with_the_same_files(city):
+def test_a_run_must_be_continued_with_the_same_files_and_seeds_of_validation(city):
     before, (routes,) = city.settings["files"], city.scenario.demand.files
-    assert replace(city).settings["files"] == before
+    for traffic in (city, DrawnHours()):
+        other = replace(traffic, n_validation=9)
+        assert other.settings == traffic.settings | {"n_validation": 9}
     routes.write_text("<routes> </routes>")
     assert replace(city).settings["files"] != before
-
-
-@pytest.mark.parametrize("kind", ["city", "hours"])
-def test_a_run_must_be_continued_with_the_same_seeds_of_validation(city, kind):
-    traffic = city if kind == "city" else DrawnHours()
-    assert replace(traffic, n_validation=9).settings == traffic.settings | {"n_validation": 9}
 
 
 def test_seeds_of_test_validation_plan_and_training_are_apart(city):
@@ -110,15 +106,10 @@ def test_training_begins_without_the_hardest():
 
 
 def test_hours_behind_the_safety_layer_are_heavier():
-    plain, guarded = (
-        np.mean([level_of(scenario) for scenario in draw(1, behind)]) for behind in (False, True)
-    )
-    assert guarded > plain
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_all_hours_are_behind_the_safety_layer_or_none(guarded):
-    hours = DrawnHours(guarded=guarded)
-    assert {task.scenario.guarded for task in hours.tasks(0, 1, 2, 2)} == {guarded}
-    assert {task.scenario.guarded for task in hours.validation()} == {guarded}
-    assert hours.settings["safety"] is guarded
+    means = [np.mean([level_of(each) for each in draw(1, behind)]) for behind in (False, True)]
+    assert means[1] > means[0]
+    for guarded in (True, False):
+        hours = DrawnHours(guarded=guarded)
+        tasks = [*hours.tasks(0, 1, 2, 2), *hours.validation()]
+        assert {task.scenario.guarded for task in tasks} == {guarded}
+        assert hours.settings["safety"] is guarded

@@ -47,27 +47,19 @@ def test_the_line_rises_by_what_was_added():
     assert fitted_growth(soak(lambda minute: 100 + minute)) == pytest.approx(30 * MB)
 
 
-def test_a_leak_is_found_beneath_noise_and_noise_is_no_leak():
+def test_a_leak_alone_is_found_beneath_noise_and_after_the_warm_up():
     chance = random.Random(1)
-
-    def leak(minute):
-        return 100 + 0.4 * minute + chance.uniform(-2, 2)
-
-    def noise(minute):
-        return 100 + chance.uniform(-4, 4)
-
-    assert judged(leak=soak(leak), noise=soak(noise)) == {"leak": False, "noise": True}
-
-
-def test_a_warm_up_is_no_growth():
-    assert judged(warm=soak(lambda minute: 50 + 10 * min(minute, 14))) == {"warm": True}
+    sizes = {
+        "leak": lambda minute: 100 + 0.4 * minute + chance.uniform(-2, 2),
+        "noise": lambda minute: 100 + chance.uniform(-4, 4),
+        "warm": lambda minute: 50 + 10 * min(minute, 14),
+    }
+    verdicts = judged(**{name: soak(size) for name, size in sizes.items()})
+    assert verdicts == {"leak": False, "noise": True, "warm": True}
 
 
 def test_who_came_or_went_in_the_second_half_is_not_judged():
-    def grow(minute):
-        return 100 * minute
-
-    came, went = soak(grow, begin=20), soak(grow, end=25)
+    came, went = soak(lambda at: 100 * at, begin=20), soak(lambda at: 100 * at, end=25)
     assert judged(came=came, went=went, stayed=soak(lambda _: 1)) == {"stayed": True}
 
 

@@ -30,11 +30,8 @@ def target(url: str, password: str = "right") -> Target:
     return Target(Addresses.at(url), "operator", password, list)
 
 
-def test_who_may_come_in_can_load(gateway):
+def test_a_user_of_the_gateway_gets_a_token_and_another_one_a_sentence(gateway):
     assert target(gateway).token() == "token"
-
-
-def test_a_wrong_password_is_told_of(gateway):
     with pytest.raises(LoadTestError, match="refuses this user and password"):
         target(gateway, "wrong").token()
 
@@ -46,29 +43,20 @@ def test_where_nothing_runs_that_is_said():
         target(url).token()
 
 
-def test_what_is_no_address_is_told_of(tmp_path, monkeypatch):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("JWT_AUTH_USERNAME", "somebody")
-    monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
-    with pytest.raises(LoadTestError, match="'localhost:8000'"):
-        find_target(None, "localhost:8000")
-
-
-def test_a_folder_without_a_password_is_named(tmp_path, monkeypatch):
+def test_credentials_are_those_of_the_instance_and_the_address_if_none_is_given(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     for name in ("JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(LoadTestError, match=f"{tmp_path}/ports-23000 has none"):
         find_target(23000, None)
-
-
-def test_credentials_and_address_are_those_of_the_instance(tmp_path, monkeypatch):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setenv("JWT_AUTH_USERNAME", "somebody")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "secret")
     found = find_target(23000, None)
     at = Addresses.of_edge("127.0.0.1", port_base=23000)
     assert (found.addresses, found.username, found.password) == (at, "somebody", "secret")
-    assert find_target(23000, "http://elsewhere:8000").addresses == Addresses.at(
-        "http://elsewhere:8000"
-    )
+    elsewhere = "http://elsewhere:8000"
+    assert find_target(23000, elsewhere).addresses == Addresses.at(elsewhere)
+    with pytest.raises(LoadTestError, match="'localhost:8000'"):
+        find_target(None, "localhost:8000")
