@@ -6,7 +6,6 @@ the weights or the observation change.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,10 @@ from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 
-ROOT = Path(__file__).parents[1]
+TARGET = Path(__file__).parents[1] / "tests/data/observations.npz"
 
 
-def record(weights: Path, target: Path, seed: int) -> None:
+def main() -> None:
     """Write a compressed npz: by junction id (T, obs_size) float32; ``actions`` (T, 5) int8."""
     observed: list[Observations] = []
     acted: list[list[int]] = []
@@ -30,21 +29,12 @@ def record(weights: Path, target: Path, seed: int) -> None:
         acted.append([actions[junction] for junction in SHIPPED.ids])
 
     scenario = shipped_scenario(shipped_demand(MORNING_RUSH_S))
-    run(scenario, seed, policy_control(scenario, weights), keep)
+    run(scenario, 1, policy_control(scenario, SHIPPED_POLICY), keep)
     columns = {
         junction: np.stack([observations[junction] for observations in observed])
         for junction in SHIPPED.ids
     }
-    np.savez_compressed(target, allow_pickle=False, actions=np.array(acted, np.int8), **columns)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--weights", type=Path, default=SHIPPED_POLICY)
-    parser.add_argument("--output", type=Path, default=ROOT / "tests/data/observations.npz")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    record(options.weights, options.output, options.seed)
+    np.savez_compressed(TARGET, allow_pickle=False, actions=np.array(acted, np.int8), **columns)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,14 @@ from load_tests.harness.system import System
 INFERENCE, FIVE = "inference route", "inference route, five junctions a call"
 GATEWAY, FALLBACK, SAFE = "gateway", "gateway, breaker open", "gateway, safety layer"
 TRACED = "gateway, 1 % traced"
-GATEWAYS = {
-    "gateway": GATEWAY,
-    "breaker": FALLBACK,
-    "safety": SAFE,
-    "traces": TRACED,
+GATEWAYS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "gateway": (GATEWAY, {}),
+    "breaker": (FALLBACK, {"inference_app": "none"}),
+    "safety": (SAFE, {"safety": True, "safety_policy": "any"}),
+    "traces": (TRACED, {"inference_app": "inference-traces"}),
 }
-"""By the part, which is also the application's name and the prefix of its path."""
+"""Subject and arguments by the part, which is also the application's name and the prefix of its
+path."""
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
 LOADS = (ONE, SIXTEEN, SIXTY_FOUR)
 SPARE = 0.7  # of the processors' time; the rest is for Ray, the edge, and bursts
@@ -65,30 +66,29 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
         endpoint = f"http://127.0.0.1:{collector.getsockname()[1]}"
         applications = [shipped_application("inference")]
         for part in options.only:
-            applications += _gateway(part, endpoint if part == "traces" else None)
+            applications += _gateway(part, {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
         with system_of(options, *applications) as system:
             take_turns(_targets(system, options.only), LOADS, options, results)
 
 
-def _gateway(part: str, endpoint: str | None) -> list[dict[str, Any]]:
+def _gateway(part: str, tracing: dict[str, str]) -> list[dict[str, Any]]:
     """Return a gateway; if it traces, with its own inference service, which traces, too."""
     env = {f"JWT_AUTH_{key.upper()}": value for key, value in USER.items()}
-    args: dict[str, Any] = {
-        "breaker": {"inference_app": "none"},
-        "safety": {"safety": True, "safety_policy": "any"},
-    }
-    prefix = "/api" if part == "gateway" else f"/{part}/api"
-    if endpoint is None:
-        changes = args.get(part, {})
-        return [shipped_application("gateway", called=part, prefix=prefix, env=env, args=changes)]
-    env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
-    inference = f"inference-{part}"
+    args = GATEWAYS[part][1]
+    inference = []
+    if part == "traces":
+        env |= tracing
+        name, prefix = args["inference_app"], f"/{part}"
+        inference = [shipped_application("inference", called=name, prefix=prefix, env=tracing)]
+    prefix = _prefix(part)
     return [
-        shipped_application("inference", called=inference, prefix=f"/{part}", env=env),
-        shipped_application(
-            "gateway", called=part, prefix=prefix, env=env, args={"inference_app": inference}
-        ),
+        *inference,
+        shipped_application("gateway", called=part, prefix=prefix, env=env, args=args),
     ]
+
+
+def _prefix(part: str) -> str:
+    return "/api" if part == "gateway" else f"/{part}/api"
 
 
 def _targets(system: System, parts: Sequence[str]) -> list[Target]:
@@ -99,13 +99,13 @@ def _targets(system: System, parts: Sequence[str]) -> list[Target]:
         Target(FIVE, five, ("predict_many", "runs=200"), processes, predictions=5, idle=idle),
     ]
     for part in parts:
-        base = system.url_of("/api" if part == "gateway" else f"/{part}/api")
+        base = system.url_of(_prefix(part))
         login = httpx.post(f"{base}/auth/login", json=USER, timeout=10).raise_for_status()
         token = f"Bearer {login.json()['accessToken']}"
         url, requests = f"{base}/traffic/action", "decide_safely" if part == "safety" else "decide"
         _check(part, url, token)
         headers = (f"Authorization: {token}",)
-        targets.append(Target(GATEWAYS[part], url, (requests,), processes, headers, idle=idle))
+        targets.append(Target(GATEWAYS[part][0], url, (requests,), processes, headers, idle=idle))
     return targets
 
 
@@ -117,7 +117,7 @@ def _check(part: str, url: str, token: str) -> None:
     for _ in range(5):
         answer = httpx.post(url, json=body, headers={"Authorization": token}, timeout=10)
     if (status := answer.json()["status"]) != wanted:
-        raise BenchmarkError(f"{GATEWAYS[part]} answers with status {status!r}, not {wanted!r}.")
+        raise BenchmarkError(f"{GATEWAYS[part][0]} answers with status {status!r}, not {wanted!r}.")
 
 
 def _cores(results: Results) -> str:

@@ -37,16 +37,8 @@ def harms(asked: list[Prediction], resets: list[Reset] | None = None) -> dict[Ha
     return {harm: verdict.steps(harm) for harm in Harm if verdict.steps(harm)}
 
 
-def test_a_faultless_history_has_no_finding() -> None:
-    assert check(History(one_by_one(1, 2, 3, 4))).findings == ()
-
-
 def test_each_answered_step_that_a_later_answer_does_not_continue_from_is_lost() -> None:
     assert harms([*one_by_one(1, 2, 3, 4), answered(9.0, 9.5, 3)]) == {Harm.LOST: 2}
-
-
-def test_an_answer_that_came_after_the_later_one_was_sent_need_not_be_continued_from() -> None:
-    assert harms([answered(0, 2, 2), answered(1, 3, 1)]) == {}
 
 
 def test_steps_of_other_keys_are_not_compared() -> None:
@@ -137,12 +129,6 @@ def test_more_steps_than_requests_since_a_reset_are_revived() -> None:
     # the harm is counted once, however many answers tell of it
     tail = one_by_one(4, 5, 6, 7, start=5)
     assert harms([*one_by_one(1, 2, 3), *tail], [reset]) == {Harm.REVIVED: 3}
-
-
-def test_a_request_that_overlaps_a_reset_may_be_counted_after_it() -> None:
-    reset = Reset("run", 4.0, 5.0)
-    assert harms([*one_by_one(1, 2), answered(3.5, 4.5, 3), answered(5, 6, 2)], [reset]) == {}
-    assert harms([*one_by_one(1, 2), unknown(2.5, 3.5), answered(5, 6, 2)], [reset]) == {}
 
 
 @dataclass
@@ -283,10 +269,6 @@ def wrong_steps(*asked: Prediction) -> list[int]:
 
 def missed(observation: float, sent: float) -> Prediction:
     return replace(unknown(sent, sent + 0.5), observation=(observation,))
-
-
-def test_right_answers_follow_from_each_other() -> None:
-    assert wrong_steps(*seen(0.1, 0.9, 0.4, 0.7)) == []
 
 
 @pytest.mark.parametrize("change", [{"confidence": 0.123}, {"action": 7}])
