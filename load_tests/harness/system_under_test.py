@@ -30,6 +30,7 @@ from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 
 WHOLE_S = 120.0  # for everything to run again after a fault
+FRONT = ("haproxy.cfg", "ray::HAProxyManager")  # Serve replaces the second 4 s after the first ends
 _UP_S = 300.0
 
 
@@ -111,15 +112,19 @@ class SystemUnderTest(FoundSystem):
             code.write(f"\n{line}\n")
 
     def is_whole(self) -> bool:
-        """Return whether all of the release runs, and no replica starts or ends."""
+        """Return whether all of the release and the front run, and no replica starts or ends."""
         try:
             found = self.instance.dashboard.applications()
         except httpx.HTTPError:
             return False
         release = releases_of(self.instance).current()
-        return release is not None and all(
-            each["name"] in found and is_running(found[each["name"]], each)
-            for each in release["applications"]
+        return (
+            release is not None
+            and all(self.processes(title) for title in FRONT)
+            and all(
+                each["name"] in found and is_running(found[each["name"]], each)
+                for each in release["applications"]
+            )
         )
 
     def wait_until_whole(self, timeout_s: float = WHOLE_S) -> bool:
