@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
 
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
 from deployments.gateway.inference_calls.address import base_of
 from deployments.gateway.inference_calls.batcher import CallBatcher, Step
 from deployments.gateway.inference_calls.http_calls import HttpCalls
 from deployments.trace_context import NOT_TRACED, Trace
+from tests.support.local_server import Answer, Request, json_answer, serving
 from tests.unit.tracing.recorded import links_of, parent_of, recording, trace_of
 
 DEADLINE_S = 1.0
@@ -24,34 +25,21 @@ class Server:
     """Answers every request with ``answer`` and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.answer: Callable[[], web.Response] = lambda: web.json_response({"action": 1})
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.connections: set[object] = set()
-        self.hang = False
-        self.released = asyncio.Event()
+        self.answer: Answer | Callable[[Request], Answer | None] = json_answer(200, {"action": 1})
+        self.requests: list[Request] = []
         self.base = ""
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        self.requests.append((request.method, request.path, headers, await request.read()))
-        self.connections.add(request.transport)
-        if self.hang:
-            await self.released.wait()
-        return self.answer()
+    def respond(self, request: Request) -> Answer | None:
+        self.requests.append(request)
+        return self.answer(request) if callable(self.answer) else self.answer
 
 
-@pytest_asyncio.fixture
-async def server():
+@pytest.fixture
+def server():
     server = Server()
-    runner = web.ServerRunner(web.Server(server.handle), shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    server.base = f"http://127.0.0.1:{port}/some/base"
-    yield server
-    server.released.set()
-    await runner.cleanup()
+    with serving(server.respond) as url:
+        server.base = f"{url}/some/base"
+        yield server
 
 
 def calls_to(base: str, token: str | None = None) -> HttpCalls:
@@ -99,7 +87,7 @@ async def test_the_services_token_goes_with_every_call(server):
     await calls.health()
     given = [headers.get("authorization") for _, _, headers, _ in server.requests]
     assert given == ["Bearer secret"] * 3
-    server.answer = lambda: web.json_response({"detail": "The token is not valid"}, status=401)
+    server.answer = json_answer(401, {"detail": "The token is not valid"})
     with pytest.raises(InferenceUnavailableError, match="unusable: 401 The token"):
         await act(calls)
     await calls.close()
@@ -117,16 +105,16 @@ async def test_a_busy_service_is_not_looked_for_anew(server):
         return str(found.pop())
 
     calls = HttpCalls(find_base, DEADLINE_S)
-    server.answer = lambda: web.json_response({"detail": "overloaded"}, status=503)
+    server.answer = json_answer(503, {"detail": "overloaded"})
     with pytest.raises(InferenceUnavailableError, match="overloaded"):
         await act(calls)
-    server.answer = lambda: web.json_response({"action": 1})
+    server.answer = json_answer(200, {"action": 1})
     assert await act(calls) == 1
     await calls.close()
 
 
 async def test_the_other_routes_are_derived_from_the_url(calls, server):
-    server.answer = lambda: web.json_response({"status": "healthy"})
+    server.answer = json_answer(200, {"status": "healthy"})
     assert await calls.health() == "healthy"
     await calls.reset("run-7", "key-1", None)
     assert [(method, path) for method, path, _, _ in server.requests] == [
@@ -143,7 +131,7 @@ async def test_the_other_routes_are_derived_from_the_url(calls, server):
 )
 async def test_a_refusal_is_a_bad_request(calls, server, status, code, error):
     body, headers = {"detail": "too large"}, {"X-Error-Code": code}
-    server.answer = lambda: web.json_response(body, status=status, headers=headers)
+    server.answer = json_answer(status, body)._replace(headers=headers)
     with pytest.raises(BadRequestError, match="too large") as refusal:
         await act(calls)
     assert type(refusal.value) is error
@@ -175,16 +163,18 @@ async def test_a_refusal_is_a_bad_request(calls, server, status, code, error):
 )
 async def test_answers_that_lead_to_the_fallback(calls, server, status, body, code, cause):
     headers = {"X-Error-Code": code}
-    server.answer = lambda: web.Response(status=status, text=body, headers=headers)
+    server.answer = Answer(status, body.encode(), headers)
     with pytest.raises(InferenceUnavailableError) as failure:
         await act(calls)
     assert failure.value.cause == cause
 
 
 async def test_a_hanging_server_is_given_up_at_the_deadline(calls, server):
-    server.hang = True
+    released = threading.Event()
+    server.answer = lambda request: released.wait() and None
     with pytest.raises(InferenceUnavailableError, match="too_slow"):
         await act(calls)
+    released.set()
 
 
 async def test_a_service_that_starts_later_is_found_then(server):
@@ -209,10 +199,10 @@ async def test_a_service_that_has_moved_is_found_again(server):
 
     calls = HttpCalls(find_base, DEADLINE_S)
     await act(calls)
-    server.answer = lambda: web.json_response({"detail": "Not Found"}, status=404)
+    server.answer = json_answer(404, {"detail": "Not Found"})
     with pytest.raises(InferenceUnavailableError):
         await act(calls)
-    server.answer = lambda: web.json_response({"action": 2})
+    server.answer = json_answer(200, {"action": 2})
     assert await act(calls) == 2
     assert server.requests[-1][1] == "/some/base/moved/predict_action"
     await calls.close()
@@ -237,7 +227,7 @@ class TestSharing:
     """Steps that arrive together, by ``/predict_actions``."""
 
     async def test_steps_of_one_run_share_a_call(self, sharing, server):
-        server.answer = lambda: web.json_response({"items": [{"action": n} for n in (2, 0, 3)]})
+        server.answer = json_answer(200, {"items": [{"action": n} for n in (2, 0, 3)]})
         steps = [Step("run-7", "300839359", [float(n)], f"key-{n}", f"id-{n}") for n in range(3)]
         assert await outcomes_of(sharing, steps) == [2, 0, 3]
         ((method, path, headers, body),) = server.requests
@@ -253,9 +243,9 @@ class TestSharing:
     async def test_runs_have_calls_of_their_own_and_every_step_its_answer(self, sharing, server):
         actions = {"a": [1, 2], "b": [3, 0]}
 
-        def answer():
-            run = server.requests[-1][2]["x-simulation-run"]
-            return web.json_response({"items": [{"action": n} for n in actions[run]]})
+        def answer(request):
+            decided = actions[request.headers["x-simulation-run"]]
+            return json_answer(200, {"items": [{"action": n} for n in decided]})
 
         server.answer = answer
         steps = [Step(run, "300839359", [1.0], "key") for run in ("a", "b", "a", "b")]
@@ -274,7 +264,7 @@ class TestSharing:
             None,
             {"error": {"status": 422, "detail": "obs_data: too large"}},
         ]
-        server.answer = lambda: web.json_response({"items": items})
+        server.answer = json_answer(200, {"items": items})
         *outcomes, bad = await outcomes_of(sharing, [STEP] * len(items))
         assert outcomes == [1, "not_loaded", "overloaded", "outcome_unknown", *["unusable"] * 4]
         assert isinstance(bad, BadRequestError)
@@ -294,7 +284,7 @@ class TestSharing:
     async def test_a_call_that_fails_as_a_whole_fails_for_all(
         self, sharing, server, status, body, cause
     ):
-        server.answer = lambda: web.json_response(body, status=status)
+        server.answer = json_answer(status, body)
         assert await outcomes_of(sharing, [STEP] * 2) == [cause] * 2
 
 
@@ -325,7 +315,7 @@ class TestTraces:
 
     async def test_a_shared_call_is_linked_to_the_traces_of_its_requests(self, sharing, server):
         steps = [STEP, STEP._replace(trace=TRACE), STEP._replace(trace=OTHER_TRACE)]
-        server.answer = lambda: web.json_response({"items": [{"action": 1}] * 3})
+        server.answer = json_answer(200, {"items": [{"action": 1}] * 3})
         with recording() as recorded:
             await outcomes_of(sharing, steps)
             call = recorded.one("POST /predict_actions")
