@@ -23,14 +23,13 @@ def build(args: RecordOptions) -> Application:
     require_shared_store()
     deployment: Deployment = CustomerRecords
     settings = Settings()
-    record_type = configured(record_types()[args.record], settings)
+    record_type = configured(args.record, settings)
     return deployment.bind(record_type, open_configured_store, configured_observability(settings))
 
 
-def configured(record_type: RecordType, settings: Settings) -> RecordType:
-    """Return the type with the attributes that it leaves to the settings."""
-    configured = {
-        attribute: getattr(settings, name)
-        for attribute, name in record_type.left_to_settings.items()
-    }
-    return replace(record_type, **configured)
+def configured(name: str, settings: Settings) -> RecordType:
+    """Return a type of records, with what the settings say of it."""
+    record_type = record_types()[name]
+    if name != "loans":
+        return record_type
+    return replace(record_type, invalid_update_status=settings.loans_update_validation_status)

@@ -60,5 +60,4 @@ RECORD_TYPE = RecordType(
     mobile_unknown="Loan not found with the given input data mobileNumber : '{mobile}'",
     number_unknown="Loan not found with the given input data LoanNumber : '{number}'",
     invalid_update_status=HTTPStatus.OK,  # as the contract's examples show
-    left_to_settings={"invalid_update_status": "loans_update_validation_status"},
 )

@@ -199,9 +199,6 @@ class RecordType:
     invalid_update_status: int = HTTPStatus.BAD_REQUEST
     """Status of the answer to an update whose fields break rules."""
 
-    left_to_settings: Mapping[str, str] = field(default_factory=dict)
-    """Attributes that the environment may set, with the name of the setting."""
-
     @property
     def name(self) -> str:
         """The service's name, last segment of the base path: also its table in the store."""
