@@ -1,7 +1,7 @@
 """Exchanges with a server that sends, byte for byte, what the test says."""
 
 import asyncio
-import contextlib
+import socket
 import ssl
 import subprocess
 
@@ -10,51 +10,32 @@ import pytest_asyncio
 
 from deployments.gateway.inference_calls import connections
 from deployments.gateway.inference_calls.connections import Connections, Response
+from tests.support.raw_server import Misbehave, Server
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Server:
-    """Answers each request with the next of ``answers``, the last of them for ever."""
+def answering(answers: list[bytes]) -> Misbehave:
+    """Answer each request with the next of these answers, and with the last of them for ever."""
 
-    def __init__(self) -> None:
-        self.answers = [PLAIN]
-        self.requests: list[bytes] = []
-        self.n_connections = 0
-        self.ended = asyncio.Event()  # some client has gone
-        self.url = ""
-        self.tasks: set[asyncio.Task[object] | None] = set()
+    def answer(connection: socket.socket, number: int) -> None:
+        data = answers[min(number, len(answers)) - 1]
+        connection.sendall(data)
+        if b"\r\n" in data and (b"close" in data or b"Content" not in data):
+            connection.shutdown(socket.SHUT_RDWR)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.n_connections += 1
-        self.tasks.add(asyncio.current_task())
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-                self.requests.append(head + await reader.readexactly(int(length or 0)))
-                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                writer.write(answer)
-                if b"\r\n" in answer and (b"close" in answer or b"Content" not in answer):
-                    break
-        self.ended.set()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-    async def end(self) -> None:
-        """Return when all clients have gone."""
-        await asyncio.gather(*filter(None, self.tasks))
+    return answer
 
 
-@pytest_asyncio.fixture
-async def server():
-    server = Server()
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/predict_action"
-    yield server
-    listening.close()
-    await server.end()
+@pytest.fixture
+def answers():
+    return [PLAIN]
+
+
+@pytest.fixture
+def server(answers):
+    with Server(answering(answers)) as server:
+        yield server
 
 
 @pytest_asyncio.fixture
@@ -66,7 +47,7 @@ async def kept(server):
 
 async def ask(kept: Connections, server: Server, body: bytes | None = b"{}") -> Response:
     async with asyncio.timeout(5):
-        return await kept.exchange("POST", server.url, {"X-Simulation-Run": "a"}, body)
+        return await kept.exchange("POST", server.url + "/step", {"X-Simulation-Run": "a"}, body)
 
 
 async def test_a_request_is_sent_in_one_piece_and_its_answer_read(kept, server):
@@ -74,7 +55,7 @@ async def test_a_request_is_sent_in_one_piece_and_its_answer_read(kept, server):
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     first, *headers = head.decode().split("\r\n")
     host = server.url.split("/")[2]
-    assert first == "POST /predict_action HTTP/1.1"
+    assert first == "POST /step HTTP/1.1"
     assert headers == [f"Host: {host}", "X-Simulation-Run: a", "Content-Length: 2"]
     assert body == b"{}"
 
@@ -96,8 +77,8 @@ async def test_a_post_without_a_body_says_that_it_has_none(kept, server):
     ],
     ids=["chunked", "then closed", "HTTP/1.0", "as long as the connection", "after an interim one"],
 )
-async def test_whatever_tells_the_length_of_an_answer_is_understood(kept, server, answer):
-    server.answers = [answer, PLAIN]
+async def test_whatever_tells_the_length_of_an_answer_is_understood(kept, server, answers, answer):
+    answers[:] = [answer, PLAIN]
     for _ in range(2):
         response = await ask(kept, server)
         assert (response.status, response.body) == (200, b"ok")
@@ -106,7 +87,7 @@ async def test_whatever_tells_the_length_of_an_answer_is_understood(kept, server
 async def test_one_connection_serves_one_exchange_after_the_other(kept, server):
     for _ in range(5):
         await ask(kept, server)
-    assert server.n_connections == 1
+    assert server.connections == 1
 
 
 async def test_exchanges_at_once_have_connections_of_their_own_within_a_bound(
@@ -115,7 +96,7 @@ async def test_exchanges_at_once_have_connections_of_their_own_within_a_bound(
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     bounded = Connections()
     await asyncio.gather(*(ask(bounded, server) for _ in range(20)))
-    assert 1 < server.n_connections <= 3
+    assert 1 < server.connections <= 3
     bounded.close()
 
 
@@ -123,24 +104,24 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again(kept, serve
     await ask(kept, server)
     monkeypatch.setattr(connections, "IDLE_S", 0.0)
     await ask(kept, server)
-    assert server.n_connections == 2
+    assert server.connections == 2
 
 
-async def test_a_connection_that_the_server_has_closed_is_not_used_again(kept, server):
-    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nclose", PLAIN]
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(kept, server, answers):
+    answers[:] = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nclose", PLAIN]
     await ask(kept, server)
-    await server.end()
+    await asyncio.to_thread(server.wait_until_clients_have_gone)
     for _ in range(5):  # the loop hears of it
         await asyncio.sleep(0)
     assert (await ask(kept, server)).body == b"ok"
-    assert server.n_connections == 2
+    assert server.connections == 2
 
 
-async def test_what_follows_an_answer_is_not_taken_for_the_next(kept, server):
-    server.answers = [PLAIN + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nlat", PLAIN]
+async def test_what_follows_an_answer_is_not_taken_for_the_next(kept, server, answers):
+    answers[:] = [PLAIN + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nlat", PLAIN]
     for _ in range(2):
         assert await ask(kept, server) == Response(200, {"content-length": "2"}, b"ok")
-    assert server.n_connections == 2
+    assert server.connections == 2
 
 
 @pytest.mark.parametrize(
@@ -155,48 +136,47 @@ async def test_what_follows_an_answer_is_not_taken_for_the_next(kept, server):
     ids=["another protocol", "cut off", "cut off in its head", "too long", "with a giant header"],
 )
 async def test_what_is_no_answer_is_an_error_and_ends_the_connection(
-    kept, server, monkeypatch, answer, why
+    kept, server, answers, monkeypatch, answer, why
 ):
     monkeypatch.setattr(connections, "MAX_ANSWER", 5000)
-    server.answers = [answer, PLAIN]
+    answers[:] = [answer, PLAIN]
     with pytest.raises(ConnectionError, match=why):
         await ask(kept, server)
     assert (await ask(kept, server)).body == b"ok"
-    assert server.n_connections == 2
+    assert server.connections == 2
 
 
-async def test_who_gives_up_leaves_no_answer_to_the_next(kept, server):
-    server.answers = [b"", PLAIN]
+async def test_who_gives_up_leaves_no_answer_to_the_next(kept, server, answers):
+    answers[:] = [b"", PLAIN]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await ask(kept, server)
-    await asyncio.wait_for(server.ended.wait(), 5)
+    await asyncio.to_thread(server.wait_until_clients_have_gone)
     assert (await ask(kept, server)).status == 200
-    assert server.n_connections == 2
+    assert server.connections == 2
 
 
-async def test_a_header_cannot_add_another(kept, server):
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nX-Evil: 1"])
+async def test_a_header_cannot_add_another(kept, server, value):
     with pytest.raises(ValueError, match="line break"):
-        await kept.exchange("POST", server.url, {"X-Simulation-Run": "a\r\nX-Evil: 1"}, b"")
-    with pytest.raises(ValueError, match="line break"):
-        await kept.exchange("POST", server.url, {"X-Simulation-Run": "a\nX-Evil: 1"}, b"")
+        await kept.exchange("POST", server.url, {"X-Simulation-Run": value}, b"")
     assert server.requests == []
 
 
 async def test_a_server_with_an_unknown_certificate_is_refused_and_a_known_one_asked(
-    kept, server, tmp_path, monkeypatch
+    kept, tmp_path, monkeypatch
 ):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command += ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    listening = await asyncio.start_server(server.serve, "localhost", 0, ssl=context)
-    server.url = f"https://localhost:{listening.sockets[0].getsockname()[1]}/predict_action"
-    with pytest.raises(ssl.SSLCertVerificationError):
-        await ask(kept, server)
-    monkeypatch.setattr(connections, "_tls", lambda: ssl.create_default_context(cafile=certificate))
-    assert (await ask(kept, server)).body == b"ok"
-    listening.close()
+    with Server(answering([PLAIN]), tls=context) as server:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(kept, server)
+        known = ssl.create_default_context(cafile=certificate)
+        monkeypatch.setattr(connections, "_tls", lambda: known)
+        assert (await ask(kept, server)).body == b"ok"
+        kept.close()

@@ -19,8 +19,8 @@ from greenwave.client import (
     UnavailableError,
 )
 from greenwave.client.call import NoReply, Reply, Send
+from tests.support.raw_server import Server, keep_silent
 from tests.unit.greenwave.client.play import LOST, Awaited, answer, granted
-from tests.unit.greenwave.client.servers import Server, keep_silent
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 

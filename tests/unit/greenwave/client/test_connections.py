@@ -14,7 +14,7 @@ from greenwave.client import AsyncClient, Client
 from greenwave.client.aio import Connections as AwaitedConnections
 from greenwave.client.blocking import Connections as BlockingConnections
 from greenwave.client.call import NoReply, Reply, Send
-from tests.unit.greenwave.client.servers import (
+from tests.support.raw_server import (
     ANSWER,
     Misbehave,
     Server,

@@ -1,7 +1,9 @@
-"""Servers on real sockets that misbehave as a test requires, and count the requests."""
+"""Servers on real sockets that send, byte for byte, what a test requires."""
 
 import contextlib
+import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,12 +51,14 @@ class Server:
 
     Attributes:
         unix_socket: to listen on; None for a port.
-        requests: the first line of each; ``connections`` how many were accepted.
+        tls: of its connections; None for plain HTTP.
+        requests: heads and bodies; ``connections`` how many were accepted.
     """
 
     misbehave: Misbehave = reply
     unix_socket: Path | None = None
-    requests: list[str] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
+    requests: list[bytes] = field(default_factory=list)
     connections: int = 0
 
     def __enter__(self) -> Self:
@@ -75,10 +79,14 @@ class Server:
         for thread in self._threads:
             thread.join()
 
+    def wait_until_clients_have_gone(self) -> None:
+        for thread in self._threads[1:]:
+            thread.join(30)
+
     @property
     def url(self) -> str:
         host, port = self._listener.getsockname()
-        return f"http://{host}:{port}"
+        return f"{'http' if self.tls is None else 'https'}://{host}:{port}"
 
     def _accept(self) -> None:
         while True:
@@ -93,15 +101,18 @@ class Server:
 
     def _serve(self, connection: socket.socket) -> None:
         # The client or the test may close the connection at any time.
-        with contextlib.suppress(OSError), connection.makefile("rb") as stream:
-            while line := stream.readline():
-                length = 0
-                while (header := stream.readline().lower()).strip():
-                    if header.startswith(b"content-length:"):
-                        length = int(header.partition(b":")[2])
-                stream.read(length)
-                self.requests.append(line.decode().strip())
-                self.misbehave(connection, len(self.requests))
+        with contextlib.suppress(OSError):
+            if self.tls is not None:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+                self._open.append(connection)
+            with connection.makefile("rb") as stream:
+                while head := stream.readline():
+                    while (line := stream.readline()).strip():
+                        head += line
+                    length = re.search(rb"(?i)content-length: *([0-9]+)", head)
+                    body = stream.read(int(length[1]) if length else 0)
+                    self.requests.append(head + b"\r\n" + body)
+                    self.misbehave(connection, len(self.requests))
 
 
 def closed_port() -> str:
