@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 
 from serve_app.cli.terminal import results
-from serve_app.errors import PACKAGES, CommandError
+from serve_app.errors import CommandError
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.code_version import VARIABLE, code_version
+from serve_app.rollout.code_version import VARIABLE, code_version, module_of
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis
 from serve_app.settings import Settings, variables_of
@@ -60,7 +60,7 @@ def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
     except httpx.HTTPError as error:
         raise CommandError(f"No cluster answers at {dashboard.url}: {error}") from error
     served = {name: each.get("deployed_app_config") for name, each in applications.items()}
-    ours = {name: config for name, config in served.items() if config and _is_ours(config)}
+    ours = {name: config for name, config in served.items() if config and module_of(config)}
     if not ours:
         raise CommandError(f"The cluster at {dashboard.url} serves nothing to compare with.")
     return ours
@@ -69,7 +69,7 @@ def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
 def find_differences(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each application that this machine would serve differently."""
     for name, config in applications.items():
-        here, deployed = code_version(_module(config)), _version(config)
+        here, deployed = code_version(module_of(config) or ""), _version(config)
         if deployed not in (None, here):
             yield (
                 f"Application {name} is served with version {deployed} of the code, and this"
@@ -84,15 +84,6 @@ def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
     settings = Settings()
     files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
     return config | {"runtime_env": {"env_vars": files | {**variables_of(config)}}}
-
-
-def _is_ours(config: Mapping[str, Any]) -> bool:
-    return _module(config).split(".")[0] in PACKAGES
-
-
-def _module(config: Mapping[str, Any]) -> str:
-    module: str = config["import_path"].partition(":")[0]
-    return module
 
 
 def _version(config: Mapping[str, Any]) -> str | None:

@@ -24,6 +24,8 @@ from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import RUNNING, message_of
 from serve_app.rollout.smoke_test import failing_checks
 
+Found = dict[str, Any]
+
 
 def add_down(down: argparse.ArgumentParser) -> None:
     add_port_base(down)
@@ -78,74 +80,64 @@ def cluster_of(options: argparse.Namespace) -> RayDashboard:
 
 
 def _status(options: argparse.Namespace) -> None:
-    if options.cluster:
-        _cluster_status(options)
-        return
+    found = _of_cluster(options) if options.cluster else _of_instance(options)
+    if options.json:
+        write_json(found)
+    else:
+        _print(found, make_command("up", options.port_base))
+    parts = found["applications"] + found.get("processes", [])
+    wrong = [each["name"] for each in parts if each["status"] != RUNNING or each.get("not_ready")]
+    if not found.get("supervisor", True):
+        wrong.append(_missing_part(found))
+    if wrong:  # which scripts see in the exit code
+        raise InstanceError(f"Not everything runs: {', '.join(wrong)}.")
+
+
+def _of_instance(options: argparse.Namespace) -> Found:
     instance = running(options)
     edge = edge_of(instance, options.port_base)
     supervisor = Supervisor(instance, options.port_base)
-    is_guarded, supervised = supervisor.is_guarded(), bool(supervisor.running(RUN))
-    applications = [*_applications(instance.dashboard, instance.front_url)]
+    supervised = bool(supervisor.running(RUN))
     processes = [_process("Ray", True, status_file_of(instance, Role.RAY), supervised)]
     if instance.has_edge:
         status_file = status_file_of(instance, Role.EDGE)
         processes.insert(0, _process("edge", edge.is_running(), status_file, supervised))
-    part = "guard" if supervised else "supervisor"
-    wrong = [*_not_running(applications + processes), *([] if is_guarded else [part])]
     urls = {f"{name} edge": url for name, url in edge.urls().items()}
-    urls["Serve itself"] = instance.front_url
-    missing = edge.serve_front().missing()
-    if options.json:
-        supervision = {"supervisor": is_guarded, "processes": processes}
-        write_json({"applications": applications, **supervision, "front": missing, "urls": urls})
-        _judge(wrong)
-        return
-    _print_applications(applications)
-    up = make_command("up", options.port_base)
-    for each in processes:
-        results.print(_in_words(each, up))
-    if not is_guarded:
-        results.print(f"{part:<14} STOPPED (start it with `{up}`)")
-    for sentence in missing:
-        results.print(f"{'front':<14} {sentence}")
-    for name, url in urls.items():
-        results.print(f"{name:<14} {url}")
-    _judge(wrong)
+    return {
+        "applications": [*_applications(instance.dashboard, instance.front_url)],
+        "supervisor": supervisor.is_guarded(),
+        "processes": processes,
+        "front": edge.serve_front().missing(),
+        "urls": urls | {"Serve itself": instance.front_url},
+    }
 
 
-def _cluster_status(options: argparse.Namespace) -> None:
+def _of_cluster(options: argparse.Namespace) -> Found:
     dashboard = cluster_of(options)
     try:
-        applications = [*_applications(dashboard)]
+        return {"applications": [*_applications(dashboard)]}
     except httpx.HTTPError as error:
         raise InstanceError(f"No cluster answers at {dashboard.url}: {error}") from error
-    if options.json:
-        write_json({"applications": applications})
-    else:
-        _print_applications(applications)
-    _judge(_not_running(applications))
 
 
-def _not_running(parts: list[dict[str, Any]]) -> list[str]:
-    """Return the names of applications and processes that do not run, or are not ready."""
-    return [each["name"] for each in parts if each["status"] != RUNNING or each.get("not_ready")]
+def _missing_part(found: Found) -> str:
+    """Return which part does not run: the supervisor, or the guard that restarts it."""
+    return "guard" if found["processes"][0]["supervised"] else "supervisor"
 
 
-def _judge(wrong: list[str]) -> None:
-    """Raise an error that names what is wrong, so that scripts see it in the exit code.
-
-    Raises:
-        InstanceError: something is.
-    """
-    if wrong:
-        raise InstanceError(f"Not everything runs: {', '.join(wrong)}.")
-
-
-def _print_applications(applications: list[dict[str, Any]]) -> None:
-    for each in applications:
+def _print(found: Found, up: str) -> None:
+    for each in found["applications"]:
         failing = [f"(not ready: {reason})" for reason in each["not_ready"]]
         words = [f"{each['name']:<14} {each['status']}", each["message"], *failing]
         results.print(" ".join(filter(None, words)))
+    for each in found.get("processes", ()):
+        results.print(_in_words(each, up))
+    if not found.get("supervisor", True):
+        results.print(f"{_missing_part(found):<14} STOPPED (start it with `{up}`)")
+    for sentence in found.get("front", ()):
+        results.print(f"{'front':<14} {sentence}")
+    for name, url in found.get("urls", {}).items():
+        results.print(f"{name:<14} {url}")
 
 
 def _applications(dashboard: RayDashboard, front: str | None = None) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import ast
 import hashlib
 import importlib.util
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +35,8 @@ def stamp(config: dict[str, Any]) -> dict[str, Any]:
 
 def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     """Return a new application: several may share one environment by a YAML anchor."""
-    module = application["import_path"].partition(":")[0]
-    if module.split(".")[0] not in PACKAGES:
+    module = module_of(application)
+    if module is None:
         return application
     environment = application.get("runtime_env") or {}
     variables = environment.get("env_vars") or {}
@@ -45,6 +45,12 @@ def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     files = [arguments.get("network") or configured, arguments.get("plan_file")]
     variables = variables | {VARIABLE: code_version(module, filter(None, files))}
     return application | {"runtime_env": environment | {"env_vars": variables}}
+
+
+def module_of(application: Mapping[str, Any]) -> str | None:
+    """Return the module of one of our builders; None for any other application."""
+    module: str = application["import_path"].partition(":")[0]
+    return module if module.split(".")[0] in PACKAGES else None
 
 
 def code_version(module: str, named: Iterable[str | Path] = ()) -> str:
