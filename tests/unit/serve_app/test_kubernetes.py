@@ -1,11 +1,9 @@
 """The Kubernetes manifest has the serve config, its sizes, confinement, and no secret."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import ray
 import yaml
@@ -18,7 +16,6 @@ from serve_app.rollout.config import find_faults
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = ROOT / "configs" / "cluster.yaml"
 CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
-CRD = "KUBERAY_RAYSERVICE_CRD"
 
 Document = dict[str, Any]
 
@@ -139,17 +136,6 @@ def test_no_process_is_root_and_nothing_but_tmp_is_written_to(all_groups):
     assert f"USER {USER}:{USER}" in (ROOT / "Containerfile").read_text()
 
 
-def test_a_worker_is_ready_when_serve_is_and_alive_while_ray_is(services):
-    for service in services.values():
-        head, worker = (pod(group)["containers"][0] for group in groups(service))
-        assert head["readinessProbe"]["httpGet"] == {"path": "/api/gcs_healthz", "port": 8265}
-        assert worker["readinessProbe"]["httpGet"] == {"path": "/-/healthz", "port": 8000}
-        for container in (head, worker):
-            alive = {"path": "/api/local_raylet_healthz", "port": 52365}
-            assert container["livenessProbe"]["httpGet"] == alive
-            assert container["lifecycle"]["preStop"]
-
-
 def test_the_workers_have_room_for_the_least_and_the_largest_number_of_replicas(services):
     for service in services.values():
         config = serve_config(service)
@@ -207,29 +193,3 @@ def test_a_replica_that_is_larger_than_a_worker_is_refused(capsys, tmp_path):
     assert main(["cluster", "manifest", str(path)]) == 1
     assert "Each replica of inference needs 3 CPUs, and a worker has 2" in capsys.readouterr().err
     assert main(["cluster", "manifest", "--worker-cpus", "4", str(path)]) == 0
-
-
-def strict(schema: Any) -> Any:
-    """Refuse unknown keys wherever the API server would drop them."""
-    if isinstance(schema, list):
-        return [strict(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    rest = {key: strict(value) for key, value in schema.items()}
-    open_ = rest.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in rest
-    if "properties" in rest and not open_:
-        rest["additionalProperties"] = False
-    return rest
-
-
-@pytest.mark.skipif(CRD not in os.environ, reason=f"{CRD} names no file of KubeRay's RayService")
-def test_it_is_valid_by_kuberays_own_schema(services):
-    definition = yaml.safe_load(Path(os.environ[CRD]).read_text())
-    (version,) = [each for each in definition["spec"]["versions"] if each["name"] == "v1"]
-    schema = strict(version["schema"]["openAPIV3Schema"])
-    schema["properties"]["metadata"] = {"type": "object"}  # the API server's own
-    validator = jsonschema.Draft202012Validator(schema)
-    for service in services.values():
-        assert [each.message for each in validator.iter_errors(service)] == []
-    misspelt: Document = {"spec": {"rayClusterConfig": {"gcsFaultToleranceOption": {}}}}
-    assert any("gcsFaultToleranceOption" in e.message for e in validator.iter_errors(misspelt))

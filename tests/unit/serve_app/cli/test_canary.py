@@ -126,14 +126,6 @@ def test_without_a_release_there_is_nothing_to_change(sent, file, run):
     assert run("status").code == 1
 
 
-def test_the_status_names_both_policies(releases, file, run):
-    run("start", file, "--share", "40%")
-    status = run("status")
-    assert status.code == 0
-    assert f"{file} answers 40% of the runs" in status.out
-    assert "decisions" in status.out
-
-
 def test_the_status_is_json_even_if_a_node_does_not_answer(releases, ray_api, run):
     ray_api.exporters = ["127.0.0.1:1"]
     status = run("status", "--json")

@@ -62,11 +62,7 @@ def test_processes_that_start_at_once_get_one_key_for_their_owner_alone(settings
     assert len(key) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in settings.data_dir.iterdir()] == [SECRET_FILE_NAME]
-
-
-def test_a_kept_key_that_was_cut_short_is_refused(settings):
-    signing_key(settings)
-    (settings.data_dir / SECRET_FILE_NAME).write_text("short")
+    path.write_text("short")
     with pytest.raises(InsecureSettingsError, match="has 5 bytes"):
         signing_key(settings)
 
@@ -89,12 +85,15 @@ def test_settings_do_not_show_their_secrets(monkeypatch):
     assert "some password" not in shown
 
 
-def test_the_environment_can_name_a_user(monkeypatch):
+async def test_the_environment_can_name_a_user_and_then_none_is_made(settings, monkeypatch):
     monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
     monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
     users = configured_users(Settings())
     assert list(users) == ["ann"]
     assert "some password" not in users["ann"]
+    store = open_store(settings.resolved_store_url)
+    assert await create_first_user(Settings(data_dir=settings.data_dir), store) is None
+    await store.close()
 
 
 @pytest.mark.parametrize("name", ["JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"])
@@ -118,11 +117,3 @@ async def test_the_first_user_is_made_once_and_the_store_has_only_the_hash(setti
     assert known_credentials(settings) == credentials
     for path in set(settings.data_dir.iterdir()) - {kept}:
         assert credentials.password.encode() not in path.read_bytes()
-
-
-async def test_no_user_is_made_where_the_environment_names_one(settings, monkeypatch):
-    monkeypatch.setenv("JWT_AUTH_USERNAME", "ann")
-    monkeypatch.setenv("JWT_AUTH_PASSWORD", "some password")
-    store = open_store(settings.resolved_store_url)
-    assert await create_first_user(Settings(data_dir=settings.data_dir), store) is None
-    await store.close()

@@ -47,10 +47,6 @@ def test_nothing_but_the_user_config_is_changed(config, file):
     assert changed == config
 
 
-def test_a_drop_restores_the_config(config, file):
-    assert canary.drop_canary(start(config, file), APP) == config
-
-
 def test_a_shadow_becomes_a_canary(config, file):
     shadow = start(config, file, mode="shadow", share=1.0)
     became = user_config(start(shadow, file))["canary"]

@@ -1,14 +1,11 @@
 """The metrics of a canary, from what the nodes export."""
 
-import json
-
 import pytest
 from rich.console import Console
 
 from serve_app.rollout.canary_metrics import (
     comparison_table,
     figures,
-    policies_of,
     read_metrics,
     scrape_nodes,
 )
@@ -60,13 +57,6 @@ def test_a_table_compares_the_policies():
     assert ["mean entropy, nats", "-", "0.250"] in rows
     assert ["shadow: same action", "-", "75.0%"] in rows
     assert ["shadow: skipped", "0", "7"] in rows
-
-
-def test_programs_get_the_figures_of_the_table():
-    metrics = read_metrics([PAGE], "inference")
-    shown = {place: figures(metrics[each]) for place, each in policies_of(USER_CONFIG).items()}
-    assert [each["decisions"] for each in shown.values()] == [40, 5]
-    assert json.loads(json.dumps(shown)) == shown
 
 
 def test_every_node_of_the_cluster_is_scraped_and_a_missing_one_reported(ray_api):

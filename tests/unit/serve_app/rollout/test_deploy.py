@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from serve_app.errors import DeployError
-from serve_app.rollout.deploy import DRAINING, RUNNING, wait_until_running
+from serve_app.rollout.deploy import DRAINING, RUNNING, failures, wait_until_running
 from tests.support.fake_ray import FakeRay, runs
 
 APPLICATION = {"name": "flow", "import_path": "serve_app.flow:build", "args": {}}
@@ -68,6 +68,12 @@ def test_a_failure_is_reported_by_the_last_line_of_what_failed(ray_api, states, 
     states += [state("DEPLOYING"), failed]
     with pytest.raises(DeployError, match=f"flow is DEPLOY_FAILED: {reason}$"):
         wait(ray_api)
+
+
+def test_only_what_serve_has_given_up_has_failed():
+    statuses = {"flow": "DEPLOY_FAILED", "density": "UNHEALTHY", "loans": "DEPLOYING"}
+    found = {name: state(status, "", TRACEBACK) for name, status in statuses.items()}
+    assert failures(found) == {"flow": "ValueError: no such policy"}
 
 
 @pytest.mark.parametrize(

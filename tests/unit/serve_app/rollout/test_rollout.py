@@ -1,6 +1,7 @@
 """A config that does not run changes nothing: the current release is restored."""
 
 import _thread
+import contextlib
 import errno
 import os
 from typing import Any
@@ -141,20 +142,6 @@ def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, ray_api):
     assert releases.current() == config("first")
 
 
-def test_ctrl_c_while_ray_starts_restores_nothing(rollout, ray_api):
-    rollout.deploy(config("first"))
-    rollout.prepare_start(config("second"))
-
-    def press(application: Config) -> dict[str, Any]:
-        _thread.interrupt_main()
-        return runs(application)
-
-    ray_api.report = press
-    with pytest.raises(KeyboardInterrupt):
-        rollout.finish_start(config("first"))
-    assert ray_api.sent == [config("first")]
-
-
 @pytest.mark.parametrize("way", ["deploy", "prepare_start"])
 def test_whatever_replaces_a_canary_warns_of_it(way, rollout, warnings):
     def served(**user_config: object) -> Config:
@@ -173,11 +160,30 @@ def full_disk(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("way", ["deploy", "roll_back", "prepare_start"])
-def test_on_a_full_disk_nothing_is_sent(way, rollout, releases, ray_api, two_releases, monkeypatch):
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(DeployError, match=r"No space left on device. Nothing has been changed"):
-        change(rollout, way)
+WAYS = ("deploy", "roll_back", "prepare_start", "finish_start")
+NO_ROOM = r"needs 1 CPUs, .* has 0.5 .* Nothing has been changed"
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "way", "reason"),
+    [
+        *(("disk", way, "No space left on device. Nothing has been changed") for way in WAYS[:3]),
+        *(("room", way, NO_ROOM) for way in WAYS[:2]),
+        *(("rollout", way, "Another deploy is in progress") for way in WAYS if way != WAYS[2]),
+    ],
+)
+def test_what_is_refused_sends_nothing(
+    obstacle, way, reason, rollout, releases, ray_api, two_releases, monkeypatch
+):
+    with contextlib.ExitStack() as other:
+        if obstacle == "disk":
+            monkeypatch.setattr(os, "fsync", full_disk)
+        elif obstacle == "room":
+            ray_api.nodes = [node(cpus=0.5, megabytes=8000)]
+        else:
+            other.enter_context(releases.rollout_lock())
+        with pytest.raises(DeployError, match=reason):
+            change(rollout, way)
     assert ray_api.sent == []
     assert releases.wanted() == config("second")
 
@@ -188,15 +194,6 @@ def test_a_disk_that_fills_up_during_a_deploy_does_not_matter(
     ray_api.refuse = lambda config: monkeypatch.setattr(os, "fsync", full_disk) or ""
     rollout.deploy(config("good"))
     assert releases.current() == config("good")
-
-
-@pytest.mark.parametrize("way", ["deploy", "roll_back"])
-def test_without_room_nothing_is_sent(way, rollout, releases, ray_api, two_releases):
-    ray_api.nodes = [node(cpus=0.5, megabytes=8000)]
-    with pytest.raises(DeployError, match=r"needs 1 CPUs, .* has 0.5 .* Nothing has been changed"):
-        change(rollout, way)
-    assert ray_api.sent == []
-    assert releases.wanted() == config("second")
 
 
 def test_a_restored_release_needs_no_room(rollout, ray_api, bad):
@@ -262,14 +259,6 @@ def test_a_cluster_that_does_not_serve_is_reported_in_one_line(status, reason, r
         rollout.deploy(config("good"))
     assert len(str(refusal.value).splitlines()) == 1
     assert ray_api.sent == []
-
-
-@pytest.mark.parametrize("way", ["deploy", "roll_back", "finish_start"])
-def test_a_second_rollout_is_refused(way, rollout, releases, ray_api, two_releases):
-    with releases.rollout_lock(), pytest.raises(DeployError, match="Another deploy is in progress"):
-        change(rollout, way)
-    assert ray_api.sent == []
-    assert releases.wanted() == config("second")
 
 
 def test_while_a_rollout_waits_the_supervisor_may_deploy_and_no_other_rollout(
