@@ -6,25 +6,10 @@ import pytest
 import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
-from serve_app.cli import deploy as deploy_command
 from serve_app.errors import ROOT
-from serve_app.processes.installation import instance_of
 from serve_app.rollout.config import read_config
-from serve_app.rollout.rollout import Rollout
 
 BROKEN = b"no weights"
-
-
-def test_a_dry_run_shows_what_differs_from_the_current_release(capsys):
-    shared = {"env_vars": {"OMP_NUM_THREADS": "1"}}
-    planned = {"applications": [{"name": each, "runtime_env": shared} for each in ("a", "b")]}
-    current = json.loads(json.dumps(planned))
-    deploy_command._print_changes(current, planned)
-    assert capsys.readouterr().out == "Nothing would change.\n"
-    planned["applications"][1]["name"] = "c"
-    deploy_command._print_changes(current, planned)
-    printed = capsys.readouterr().out.splitlines()
-    assert [line for line in printed[2:] if line[0] in "-+"] == ["-- name: b", "+- name: c"]
 
 
 def weights(path: object) -> dict[str, object]:
@@ -83,33 +68,25 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(
     for prefix in ("/", "/second"):
         config["applications"][0]["route_prefix"] = prefix
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        planned = greenwave("deploy", *cluster, "--dry-run", str(tmp_path / "config.yaml"))
         deployed = greenwave("deploy", *cluster, str(tmp_path / "config.yaml"))
         assert deployed.code == 0, deployed.text
+    changes = [line for line in planned.out.splitlines()[2:] if line[0] in "-+"]
+    assert changes == ["-  route_prefix: /", "+  route_prefix: /second"]
     undo = f"DATA_DIR={data_dir} greenwave rollback --cluster {ray_api.url}/"
     assert f"Undo it with `{undo}`" in deployed.out
+    again = greenwave("deploy", *cluster, "--dry-run", str(tmp_path / "config.yaml"))
+    assert again.out == "Nothing would change.\n"
+    again = greenwave("deploy", *cluster, str(tmp_path / "config.yaml"))
+    assert again.out.splitlines()[-1].startswith("Nothing has changed: config and code are those")
     status = json.loads(greenwave("status", *cluster, "--json").out)
     assert [each["status"] for each in status["applications"]] == ["RUNNING"]
     assert greenwave("status", *cluster).out.split() == ["inference", "RUNNING"]
     assert greenwave("rollback", *cluster).code == 0
     served = [each["applications"][0]["route_prefix"] for each in ray_api.sent]
-    assert served == ["/", "/second", "/"]
+    assert served == ["/", "/second", "/second", "/"]
     assert {each["http_options"]["port"] for each in ray_api.sent} == {
         config["http_options"]["port"]
     }
     ray_api.status = 500
     assert f"No cluster answers at {ray_api.url}" in greenwave("status", *cluster).err
-
-
-@pytest.mark.parametrize(
-    ("is_new", "message"),
-    [
-        (True, "Deployed. Undo it with `DATA_DIR={} .venv/bin/greenwave rollback`."),
-        (False, "Nothing has changed: config and code are those of the current release."),
-    ],
-)
-def test_only_a_new_release_can_be_undone(greenwave, data_dir, monkeypatch, is_new, message):
-    monkeypatch.setattr(deploy_command, "read", lambda options: {"applications": []})
-    monkeypatch.setattr(deploy_command, "running", lambda options: instance_of(options.port_base))
-    monkeypatch.setattr(Rollout, "deploy", lambda self, config: is_new)
-    monkeypatch.setattr(deploy_command, "print_problems", lambda instance, config: None)
-    assert greenwave("deploy") == (0, message.format(data_dir) + "\n", "")

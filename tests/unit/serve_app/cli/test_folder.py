@@ -62,21 +62,17 @@ def test_init_leaves_files_as_they_are(folder, capsys):
     assert (folder / ".env").read_text() == "LOG_FORMAT=json\n"
 
 
-def test_env_file_sets_what_the_environment_does_not(folder, monkeypatch):
-    monkeypatch.setenv("LOG_FORMAT", "text")
-    (folder / ".env").write_text("LOG_FORMAT=json\nENVIRONMENT=production\nJWT_SECRET=a$b\n")
-    apply_environment()
-    names = ("LOG_FORMAT", "ENVIRONMENT", "JWT_SECRET")
-    assert [os.environ[name] for name in names] == ["text", "production", "a$b"]
-
-
-def test_paths_count_from_the_folder_or_from_what_is_shipped(folder, monkeypatch):
+def test_env_file_sets_what_the_environment_does_not_with_absolute_paths(folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("LOG_FORMAT", "text")
     (folder / "agent.th").touch()
     lines = ["DATA_DIR=~/data", "MAPPO_AGENT_PATH=agent.th", "STORE_URL=sqlite:///town.db"]
+    lines += ["LOG_FORMAT=json", "ENVIRONMENT=production", "JWT_SECRET=a$b"]
     lines.append("FLOW_MODEL_PATH=models/weights/flow.safetensors")
     (folder / ".env").write_text("\n".join(lines))
     apply_environment()
+    names = ("LOG_FORMAT", "ENVIRONMENT", "JWT_SECRET")
+    assert [os.environ[name] for name in names] == ["text", "production", "a$b"]
     assert os.environ["DATA_DIR"] == "/home/ann/data"
     assert os.environ["MAPPO_AGENT_PATH"] == str(folder / "agent.th")
     assert os.environ["STORE_URL"] == f"sqlite:///{folder}/town.db"

@@ -22,9 +22,6 @@ def test_the_import_is_printed_unless_a_file_is_named(tmp_path, capsys, city):
     printed = capsys.readouterr()
     assert printed.out == city.read_text()
     assert "N_AGENTS 5, N_ACTIONS 4, MAX_OBS 19; 34 incoming lanes" in printed.err
-
-
-def test_name_and_signals_can_be_given(tmp_path):
     path = tmp_path / "two.json"
     options = ["--name", "two", "--signals", "300839359,265580972", "--output", str(path)]
     assert main(["network", "import", str(NET_FILE), *options]) == 0

@@ -90,6 +90,13 @@ class TestExport:
             assert (imported.code, answer in imported.err) == (0, True)
             assert contents(store) == before
 
+    def test_each_instance_has_its_own_store(self, greenwave, file, tmp_path):
+        second = ("--port-base", "23000")
+        assert greenwave("store", "import", *second, write(file, loan())).code == 0
+        exported = greenwave("store", "export", *second, str(tmp_path / "[second]"))
+        assert lines_of(tmp_path / "[second]") == [loan()]
+        assert "[second]" in exported.err
+
     def test_a_failed_export_leaves_the_old_file_and_no_part(self, greenwave, file, monkeypatch):
         file.write_text("old")
         monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
@@ -166,10 +173,3 @@ class TestImport:
         refused = greenwave("store", "import", write(file, loan()))
         assert refused.code == 1
         assert "unknown store URL scheme" in refused.err
-
-
-def test_each_instance_has_its_own_store(greenwave, file, tmp_path):
-    assert greenwave("store", "import", "--port-base", "23000", write(file, loan())).code == 0
-    exported = greenwave("store", "export", "--port-base", "23000", str(tmp_path / "[second]"))
-    assert lines_of(tmp_path / "[second]") == [loan()]
-    assert "[second]" in exported.err

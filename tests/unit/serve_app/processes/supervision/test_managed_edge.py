@@ -92,14 +92,6 @@ def servers_of(edge: Edge) -> dict[str, str]:
     return {}
 
 
-def test_a_running_edge_is_adopted(edge, status_file):
-    edge.check()
-    ManagedEdge(edge).start_or_adopt()
-    master = edge.master()
-    assert ManagedEdge(edge).start_or_adopt() == master.create_time()
-    assert edge.master() == master
-
-
 def test_a_taken_port_is_reported_with_its_holder(edge):
     edge.check()
     with socket.socket() as holder:
@@ -110,9 +102,13 @@ def test_a_taken_port_is_reported_with_its_holder(edge):
             ManagedEdge(edge).start_or_adopt()
 
 
-def test_only_another_configuration_reloads_the_edge(edge, status_file):
+def test_a_running_edge_is_adopted_reloaded_for_another_configuration_and_stopped(
+    edge, status_file
+):
     edge.check()
     ManagedEdge(edge).start_or_adopt()
+    managed = ManagedEdge(edge)
+    assert managed.start_or_adopt() == edge.master().create_time()
     edge.apply(status_file)
     (worker,) = edge.master().children()
     edge.apply(status_file)
@@ -122,11 +118,5 @@ def test_only_another_configuration_reloads_the_edge(edge, status_file):
     psutil.wait_procs([worker], timeout=10)
     assert not worker.is_running()
     assert another.answers()
-
-
-def test_a_stopped_supervisor_stops_the_edge(edge):
-    edge.check()
-    managed = ManagedEdge(edge)
-    managed.start_or_adopt()
     managed.stop()
     assert not edge.is_running()
