@@ -14,6 +14,7 @@ from greenwave.client.errors import InvalidInputError
 from greenwave.client.forecasts import Density, Flow
 from greenwave.client.gateway import Gateway, Run
 from greenwave.client.inference import Inference
+from greenwave.client.inputs import run_headers
 from greenwave.client.login import make_bearer, make_login
 from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.service import Mode
@@ -80,8 +81,13 @@ class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
         self.cards: Cards[Mode] = Cards(perform, at.cards)
 
     def run(self, name: str | None = None) -> Run[Mode]:
-        """Return the calls of the gateway for one simulation run."""
-        return Run(self._perform, self._addresses.gateway, name, self._bearer)
+        """Return the calls of the gateway for one simulation run.
+
+        Args:
+            name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
+        """
+        headers = {**self._bearer, **run_headers(name)}
+        return Run(self._perform, self._addresses.gateway, headers)
 
     def _check_open(self, call: Call[Any]) -> None:
         if self._closed:

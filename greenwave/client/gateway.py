@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from greenwave.client.call import Call, Effect, Reply
-from greenwave.client.inputs import checked_key, checked_observation, numbers, run_headers, text
+from greenwave.client.inputs import checked_key, checked_observation, numbers, text
 from greenwave.client.results import Decision, GatewayHealth, Shown
 from greenwave.client.service import (
     Mode,
-    Perform,
     ProbedService,
     Service,
     nothing,
@@ -32,24 +31,10 @@ class Gateway(ProbedService[Mode]):
 
 
 class Run(Service[Mode]):
-    """Decisions of the gateway for the junctions of one simulation run.
-
-    Args:
-        name: 1 to 64 of ``A-Z a-z 0-9 . _ : -``; None for the run ``default``.
-        bearer: the header with a token, instead of a login.
-    """
+    """Decisions of the gateway for the junctions of one simulation run."""
 
     prefix = "/api/traffic"
-
-    def __init__(
-        self,
-        perform: Perform,
-        url: str,
-        name: str | None = None,
-        bearer: Mapping[str, str] | None = None,
-    ) -> None:
-        headers = {**(bearer or {}), **run_headers(name)}
-        super().__init__(perform, url, headers, authorized=not bearer)
+    needs_login = True
 
     @operation
     def act(

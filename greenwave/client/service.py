@@ -66,22 +66,18 @@ class Service(Generic[Mode]):
     Args:
         url: the address of the service, before its prefix.
         headers: of each request but the probes.
-        authorized: whether requests need the login at the gateway.
     """
 
     prefix = ""
+    needs_login = False
+    """Whether requests need the login at the gateway, unless their headers have a token."""
 
     def __init__(
-        self,
-        perform: Perform,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        authorized: bool = False,
+        self, perform: Perform, url: str, headers: Mapping[str, str] | None = None
     ) -> None:
         self._perform = perform
         self._url = url
         self._headers = headers or {}
-        self._authorized = authorized
 
     def _call(
         self,
@@ -118,7 +114,7 @@ class Service(Generic[Mode]):
             answers=answers,
             headers=sent,
             body=data,
-            authorized=self._authorized,
+            authorized=self.needs_login and "authorization" not in sent,
             key=key,
         )
 

@@ -10,6 +10,7 @@ from greenwave.client.call import Call
 from greenwave.client.forecasts import Density, Flow
 from greenwave.client.gateway import Gateway, Run
 from greenwave.client.inference import Inference, InferenceRun
+from greenwave.client.inputs import run_headers
 from greenwave.client.login import Login
 from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.tensors import HEADER_LENGTH
@@ -85,7 +86,7 @@ def calls_of(kind: type[Any], *arguments: Any) -> Any:
 
 def calls() -> Iterator[tuple[str, Iterable[Call[Any]]]]:
     """Yield the calls of each service."""
-    run, direct = calls_of(Run, "run-1"), calls_of(InferenceRun, "run-1")
+    run, direct = calls_of(Run, run_headers("run-1")), calls_of(InferenceRun, "run-1")
     services = {
         "gateway": calls_of(Gateway),
         "inference": calls_of(Inference),

@@ -107,7 +107,7 @@ def test_another_refusal_of_a_write_names_no_fields(body):
         (lambda: calls_of(InferenceRun).predict_many([]), "1 to 1000 observations, not 0"),
         (lambda: calls_of(InferenceRun).predict_many(7), "Pairs of junction and obs"),
         (lambda: calls_of(InferenceRun).predict_many(["ab"]), "A pair of junction and obs"),
-        (lambda: calls_of(Run, "a/b"), "A run's name is 1 to 64"),
+        (lambda: calls_of(InferenceRun, "a/b"), "A run's name is 1 to 64"),
         (lambda: calls_of(Density).predict([[1, None]]), r"hours\[0\]\[1\] must be"),
         (lambda: calls_of(Density).predict(None), "hours must come as a sequence"),
         (lambda: calls_of(Flow).forecast("a", 7), "samples must come as a sequence"),

@@ -141,7 +141,7 @@ def test_a_call_that_needs_a_login_says_so():
 def test_a_given_token_is_used_as_it_is_and_its_refusal_is_final():
     bearer = make_bearer("t0ken\n", "token", "a token")
     play = Play([answer(), UNAUTHORIZED])
-    run: Any = Run(lambda call: call, "http://service", None, bearer)
+    run: Any = Run(lambda call: call, "http://service", bearer)
     play.perform(run.reset())
     play.now += 10**9
     with pytest.raises(UnauthorizedError):
