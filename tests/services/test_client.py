@@ -1,10 +1,8 @@
 """The Python client through the edge: every route, and one step for each call."""
 
-import asyncio
-import inspect
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,50 +29,19 @@ from tests.unit.gateway.conftest import PASSWORD
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 
 
-class Awaited:
-    """Makes the asynchronous client look like the other one, so that a test covers both."""
-
-    def __init__(self, inner: Any, runner: asyncio.Runner) -> None:
-        self._inner = inner
-        self._runner = runner
-
-    def __getattr__(self, name: str) -> Any:
-        member = getattr(self._inner, name)
-        return self._wrapped(member) if callable(member) else Awaited(member, self._runner)
-
-    def _wrapped(self, member: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            result = member(*arguments, **named)
-            if inspect.isawaitable(result):
-                return self._runner.run(_coroutine(result))
-            return Awaited(result, self._runner)
-
-        return call
-
-
-async def _coroutine(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
-
-
-@pytest.fixture(params=[Client, AsyncClient])
-def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Make a client of either kind, whose calls return their results."""
-    opened: list[Any] = []
-    with asyncio.Runner() as runner:
-
-        def connect(addresses: Addresses, user: str = USER, **named: Any) -> Any:
-            client = request.param(addresses, user, PASSWORD, **named)
-            opened.append(client if request.param is Client else Awaited(client, runner))
-            return opened[-1]
-
-        yield connect
-        for client in opened:
-            client.close()
-
-
 @pytest.fixture
-def client(connect: Callable[..., Any], addresses: Addresses) -> Any:
-    return connect(addresses)
+def client(addresses: Addresses) -> Iterator[Client]:
+    with Client(addresses, USER, PASSWORD) as client:
+        yield client
+
+
+async def test_the_asynchronous_client_reaches_the_same_services(addresses, run_id):
+    async with AsyncClient(addresses, USER, PASSWORD) as client:
+        decision = await client.run(run_id).act(JUNCTION, OBSERVATION)
+        steps = await client.inference.infer([OBSERVATION], [JUNCTION], runs=run_id)
+        assert (decision.is_fallback, steps.step[0]) == (False, 2)
+        with pytest.raises(NotFoundError, match="not found"):
+            await client.loans.fetch("0000000000")
 
 
 def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(client, run_id):
@@ -183,11 +150,14 @@ def test_records_are_created_fetched_changed_and_deleted(client, kind):
         records.fetch(mobile)
 
 
-def test_refusals_have_the_services_words(client, connect, addresses):
+def test_refusals_have_the_services_words(client, addresses):
     with pytest.raises(NotFoundError, match="Unknown junction 'nowhere'"):
         client.inference.run().predict("nowhere", OBSERVATION)
-    with pytest.raises(UnauthorizedError, match="Invalid username or password"):
-        connect(addresses, "nobody").run().reset()
+    with (
+        Client(addresses, "nobody", PASSWORD) as stranger,
+        pytest.raises(UnauthorizedError, match="Invalid username or password"),
+    ):
+        stranger.run().reset()
 
 
 WAYS: dict[str, Callable[[Any, str], Any]] = {
@@ -200,11 +170,13 @@ WAYS: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.parametrize("path", WAYS)
-def test_lost_answers_cost_no_step_and_make_none(path, connect, client, addresses, run_id):
+def test_lost_answers_cost_no_step_and_make_none(path, client, addresses, run_id):
     """Lose every third answer on its way, after the step was made."""
     n_calls, service = 12, "gateway" if path.startswith("/api") else "inference"
-    with losing(getattr(addresses, service), path, lambda n: n % 3 == 0) as proxy:
-        lossy = connect(replace(addresses, **{service: proxy.url}))
+    with (
+        losing(getattr(addresses, service), path, lambda n: n % 3 == 0) as proxy,
+        Client(replace(addresses, **{service: proxy.url}), USER, PASSWORD) as lossy,
+    ):
         for _ in range(n_calls):
             WAYS[path](lossy, run_id)
     assert proxy.asked > n_calls * 1.3
