@@ -4,7 +4,6 @@ import pytest
 
 from deployments.access.audit import MAX_DISTINCT, MAX_TEXT, OTHERS, AuditBuffer, AuditLog, Entry
 from deployments.store import StoreUnavailable
-from tests.unit.access.memory_store import MemoryStore
 
 
 class Clock:
@@ -13,11 +12,6 @@ class Clock:
     def __call__(self) -> int:
         self.now += 1
         return self.now
-
-
-@pytest.fixture
-def store():
-    return MemoryStore()
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, key_of_secret, new_key
 from deployments.access.tokens import Tokens
 from tests.support.virtual_time import virtual_time
+from tests.unit.access.conftest import SECRET
 from tests.unit.access.memory_store import MemoryStore
-
-SECRET = b"0123456789abcdef" * 4
 
 
 @virtual_time

@@ -21,14 +21,7 @@ from deployments.access.keys import (
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
 from tests.support.virtual_time import Clock
-
-SECRET = b"0123456789abcdef" * 4
-NOW = 1_700_000_000.0
-
-
-@pytest.fixture
-def clock():
-    return Clock(NOW)
+from tests.unit.access.conftest import NOW, SECRET, forge
 
 
 def make(keys: Keys, clock: Clock) -> Tokens:
@@ -65,9 +58,7 @@ def test_the_old_key_verifies_until_its_tokens_have_ended_and_no_longer(clock, s
     tokens = make(Keys([old, new]), clock)
     clock.now += 59
     last = tokens.issue("ann")
-    eternal = jwt.encode(
-        {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 1e9}, SECRET
-    )
+    eternal = forge(exp=NOW + 1e9)
     if seen_before:
         tokens.verify(eternal)
     clock.now += 3600
@@ -89,19 +80,16 @@ def test_a_key_that_was_taken_away_is_refused_at_once_although_its_token_was_kno
 
 def test_a_token_without_a_kid_may_be_of_any_shared_secret_and_of_nothing_else(clock):
     eddsa = new_key("EdDSA", NOW)
-    claims = {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 60}
     tokens = make(Keys([key_of_secret(SECRET), new_key("HS256", NOW), eddsa]), clock)
-    assert tokens.verify(jwt.encode(claims, SECRET)).subject == "ann"
+    assert tokens.verify(forge()).subject == "ann"
     with pytest.raises(UnauthorizedError):
-        tokens.verify(jwt.encode(claims, eddsa.material, "EdDSA"))
+        tokens.verify(forge(eddsa.material, "EdDSA"))
 
 
 @pytest.mark.parametrize("kid", ["", "x", "../../etc/passwd", "ä" * 5000, "\x00"])
 def test_an_unknown_kid_is_refused_although_the_signature_is_ours(clock, kid):
-    claims = {"sub": "ann", "iss": "traffic-api-gateway", "iat": NOW, "exp": NOW + 60}
-    token = jwt.encode(claims, SECRET, headers={"kid": kid})
     with pytest.raises(UnauthorizedError):
-        make(Keys.of_secret(SECRET), clock).verify(token)
+        make(Keys.of_secret(SECRET), clock).verify(forge(kid=kid))
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])

@@ -14,9 +14,10 @@ from deployments.aio import PeriodicTask
 from deployments.gateway.users import Users, hash_password
 from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
 from tests.support.virtual_time import virtual_time
+from tests.unit.access.conftest import SECRET
 from tests.unit.access.memory_store import MemoryStore
 
-KEYS = Keys.of_secret(b"0123456789abcdef" * 4)
+KEYS = Keys.of_secret(SECRET)
 PASSWORD = "some password"
 
 
@@ -46,11 +47,6 @@ async def log_in(users: Users, tokens: Tokens, name: str = "ann") -> str:
 def cheap_passwords(monkeypatch):
     """Take what costs nothing for a hash: what it is does not matter here."""
     monkeypatch.setattr("deployments.gateway.users.hash_password", lambda password: f"#{password}")
-
-
-@pytest.fixture
-def store():
-    return MemoryStore()
 
 
 @pytest.fixture

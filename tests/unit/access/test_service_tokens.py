@@ -10,23 +10,10 @@ from deployments.access.revocations import Revocations, UserRule
 from deployments.access.service_tokens import MAX_DAYS, TABLE, ServiceTokenRule, ServiceTokens
 from deployments.access.tokens import Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
-from tests.support.virtual_time import Clock
-from tests.unit.access.memory_store import MemoryStore
+from tests.unit.access.conftest import NOW, SECRET
 
-SECRET = b"0123456789abcdef" * 4
 KEYS = Keys.of_secret(SECRET)
-NOW = 1_700_000_000
 DAY_S = 86_400
-
-
-@pytest.fixture
-def clock():
-    return Clock(NOW)
-
-
-@pytest.fixture
-def store():
-    return MemoryStore()
 
 
 @pytest.fixture

@@ -11,15 +11,7 @@ from deployments.access.claims import SCOPES
 from deployments.access.keys import Key, Keys, WeakSecretError
 from deployments.access.tokens import ISSUER, MAX_REMEMBERED, Tokens
 from deployments.http.errors import UnauthorizedError
-from tests.support.virtual_time import Clock
-
-SECRET = b"0123456789abcdef" * 4
-NOW = 1_700_000_000
-
-
-@pytest.fixture
-def clock():
-    return Clock(NOW)
+from tests.unit.access.conftest import NOW, SECRET, forge
 
 
 @pytest.fixture
@@ -32,12 +24,6 @@ def test_keys_that_sign_and_verify_pass_the_check_and_others_fail_it(tokens):
     tokens.use(Keys([Key("torn", "HS256", SECRET, SECRET[::-1])]))
     with pytest.raises(UnauthorizedError):
         tokens.check()
-
-
-def forge(secret: bytes = SECRET, algorithm: str = "HS256", **changes: object) -> str:
-    claims = {"sub": "ann", "iss": ISSUER, "iat": NOW, "exp": NOW + 60} | changes
-    present = {name: value for name, value in claims.items() if value is not ...}
-    return jwt.encode(present, secret if algorithm != "none" else "", algorithm)
 
 
 def test_an_issued_token_has_the_documented_header_and_claims(tokens):
