@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -26,8 +26,7 @@ from tritonclient.grpc.service_pb2_grpc import (
 
 from deployments.http.messages import KEY_HEADER, RUN_HEADER
 from deployments.inference.api import MAX_BATCH_BODY
-from greenwave.client.aio import Exchange
-from greenwave.client.call import NoReply, Reply, Send
+from greenwave.client.call import Exchange, NoReply, Reply, Send
 from greenwave.client.tensors import HEADER_LENGTH
 from serve_app.errors import CommandError
 from serve_app.grpc_messages import first_run, grpc_response, http_request, may_have_key
@@ -69,7 +68,7 @@ class Transcoder(GRPCInferenceServiceServicer):  # type: ignore[misc]
         exchange: sends HTTP requests.
     """
 
-    def __init__(self, url: str, exchange: Exchange) -> None:
+    def __init__(self, url: str, exchange: Exchange[Awaitable[Reply | NoReply]]) -> None:
         self._url = url
         self._exchange = exchange
 

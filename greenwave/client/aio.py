@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Protocol, Self, TypeVar
+from collections.abc import Awaitable
+from typing import Self, TypeVar
 
 import aiohttp
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import Call, NoReply, Reply, Send, describe
+from greenwave.client.call import Call, Exchange, NoReply, Reply, Send, describe
 from greenwave.client.service import Asynchronous
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
 Result = TypeVar("Result")
 
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-
-
-class Exchange(Protocol):
-    """Sends a request."""
-
-    async def __call__(self, send: Send, /) -> Reply | NoReply: ...
-
-    async def close(self) -> None: ...
 
 
 class Connections:
@@ -105,7 +98,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-class AsyncClient(BaseClient[Asynchronous, Exchange]):
+class AsyncClient(BaseClient[Asynchronous, Exchange[Awaitable[Reply | NoReply]]]):
     """A client for an event loop, whose tasks can share it; ``async with`` closes it."""
 
     _connect = Connections

@@ -6,26 +6,18 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpcore
 
 from greenwave.client.base import BaseClient
-from greenwave.client.call import Call, NoReply, Reply, Send
+from greenwave.client.call import Call, Exchange, NoReply, Reply, Send
 from greenwave.client.service import Blocking
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
 Result = TypeVar("Result")
 
 _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
-
-
-class Exchange(Protocol):
-    """Sends a request."""
-
-    def __call__(self, send: Send, /) -> Reply | NoReply: ...
-
-    def close(self) -> None: ...
 
 
 class Connections:
@@ -143,7 +135,7 @@ def _read(chunks: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-class Client(BaseClient[Blocking, Exchange]):
+class Client(BaseClient[Blocking, Exchange[Reply | NoReply]]):
     """A blocking client of a running system. Threads can share it; ``with`` closes it."""
 
     _connect = Connections

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Result = TypeVar("Result")
+AnyOutcome = TypeVar("AnyOutcome", covariant=True)
 
 
 class Effect(Enum):
@@ -90,3 +91,11 @@ class Send:
     body: bytes | None
     timeout_s: float
     connect_s: float
+
+
+class Exchange(Protocol[AnyOutcome]):
+    """Sends requests, and returns their outcomes, or awaitables of them."""
+
+    def __call__(self, send: Send, /) -> AnyOutcome: ...
+
+    def close(self) -> Any: ...

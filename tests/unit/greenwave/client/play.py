@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
-from greenwave.client.blocking import Exchange
-from greenwave.client.call import Call, Effect, NoReply, Reply, Send
+from greenwave.client.call import Call, Effect, Exchange, NoReply, Reply, Send
 from greenwave.client.engine import CallEngine
 from greenwave.client.login import Login
 from greenwave.client.settings import RETRIES, TIMEOUTS, Retries, Timeouts
@@ -54,7 +53,7 @@ def step(effect: Effect = Effect.IDEMPOTENT, authorized: bool = False) -> Call[A
 class Awaited:
     """An exchange of a blocking client, to be awaited."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange[Reply | NoReply]) -> None:
         self._exchange = exchange
 
     async def __call__(self, send: Send, /) -> Reply | NoReply:
