@@ -42,16 +42,18 @@ def server():
         yield server
 
 
-def calls_to(base: str, token: str | None = None) -> HttpCalls:
+def calls_to(bases: list[str], token: str | None = None) -> HttpCalls:
+    """Make calls of a service that is found at the first URL, then at the second, and so on."""
+
     async def find_base() -> str:
-        return base
+        return bases.pop(0)
 
     return HttpCalls(find_base, DEADLINE_S, token)
 
 
 @pytest_asyncio.fixture
 async def calls(server):
-    calls = calls_to(server.base)
+    calls = calls_to([server.base])
     yield calls
     await calls.close()
 
@@ -81,7 +83,7 @@ async def test_a_step_is_sent_as_the_contract_words_it(calls, server):
 
 
 async def test_the_services_token_goes_with_every_call(server):
-    calls = calls_to(server.base, token="secret")
+    calls = calls_to([server.base], token="secret")
     await act(calls)
     await calls.reset("run-7", "key-1", None)
     await calls.health()
@@ -98,19 +100,12 @@ async def test_a_step_of_no_run_names_none(calls, server):
     assert not {"x-simulation-run", "x-request-id"} & server.requests[0][2].keys()
 
 
-async def test_a_busy_service_is_not_looked_for_anew(server):
-    found = [server.base]
-
-    async def find_base():
-        return str(found.pop())
-
-    calls = HttpCalls(find_base, DEADLINE_S)
+async def test_a_busy_service_is_not_looked_for_anew(calls, server):
     server.answer = json_answer(503, {"detail": "overloaded"})
     with pytest.raises(InferenceUnavailableError, match="overloaded"):
         await act(calls)
     server.answer = json_answer(200, {"action": 1})
     assert await act(calls) == 1
-    await calls.close()
 
 
 async def test_the_other_routes_are_derived_from_the_url(calls, server):
@@ -177,34 +172,19 @@ async def test_a_hanging_server_is_given_up_at_the_deadline(calls, server):
     released.set()
 
 
-async def test_a_service_that_starts_later_is_found_then(server):
+async def test_a_service_that_starts_later_or_moves_is_found_then(server):
     found: list[str] = []
-
-    async def find_base():
-        return found[0]  # IndexError: not yet
-
-    calls = HttpCalls(find_base, DEADLINE_S)
+    calls = calls_to(found)
     with pytest.raises(InferenceUnavailableError, match="unreachable"):
         await act(calls)
-    found.append(server.base)
+    found += [server.base, server.base + "/moved"]
     assert await act(calls) == 1
-    await calls.close()
-
-
-async def test_a_service_that_has_moved_is_found_again(server):
-    found = [server.base, server.base + "/moved"]
-
-    async def find_base():
-        return str(found.pop(0))
-
-    calls = HttpCalls(find_base, DEADLINE_S)
-    await act(calls)
     server.answer = json_answer(404, {"detail": "Not Found"})
     with pytest.raises(InferenceUnavailableError):
         await act(calls)
     server.answer = json_answer(200, {"action": 2})
     assert await act(calls) == 2
-    assert server.requests[-1][1] == "/some/base/moved/predict_action"
+    assert server.requests[-1].path == "/some/base/moved/predict_action"
     await calls.close()
 
 
