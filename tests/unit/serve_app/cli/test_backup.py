@@ -2,8 +2,6 @@
 
 import contextlib
 import sqlite3
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from deployments.store.sqlite_worker import connect
 from serve_app.cli.backup import copy, replace
 from serve_app.errors import CommandError
-from serve_app.processes.process_tags import INSTANCE_TAG
 from tests.unit.serve_app.cli.test_records import contents, fill
 
 
@@ -114,17 +111,9 @@ def test_a_store_that_was_copied_with_its_log_is_restored_with_its_last_writes(
     assert contents(store) == last
 
 
-def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave):
-    with subprocess.Popen(
-        [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"],
-        env={INSTANCE_TAG: str(store.parent.resolve())},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        refused = greenwave("store", "restore", str(backup))
-        process.kill()
+def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave, start_process):
+    start_process(store.parent)
+    refused = greenwave("store", "restore", str(backup))
     assert refused.code == 1
     assert "running" in refused.err
 

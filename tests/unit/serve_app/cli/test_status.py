@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -16,41 +15,22 @@ from serve_app.processes.edge import Edge
 from serve_app.processes.installation import instance_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import ROLE_TAG, Role
 from serve_app.processes.replica_servers import ServeFront
 from serve_app.processes.supervision.supervisor import GUARD, MODULE, RUN
 
-Process = subprocess.Popen[bytes]
-
 
 @pytest.fixture
-def start(tmp_path, monkeypatch, ray_api):
-    """Start a process with the tags and in the place of a part of the supervisor."""
+def start(tmp_path, monkeypatch, ray_api, start_process):
+    """Start a process in the place of a part of the supervisor."""
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     ports = replace(Ports(), dashboard=int(ray_api.url.rpartition(":")[2]))
     instance = replace(instance_of(None), ports=ports)
     monkeypatch.setattr(status_command, "running", lambda options: instance)
     ray_api.serve({"name": "flow", "route_prefix": "/flow"})
     monkeypatch.setattr(status_command, "failing_checks", lambda url: [])
-    started: list[Process] = []
-
-    def start(part: str) -> Process:
-        tags = {INSTANCE_TAG: str(tmp_path.resolve()), ROLE_TAG: str(Role.SUPERVISOR)}
-        process = subprocess.Popen(
-            [sys.executable, "-c", "print('up', flush=True); input()", f"{MODULE}.{part}"],
-            env=tags,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        started.append(process)
-        assert process.stdout is not None
-        process.stdout.readline()
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    tags = {ROLE_TAG: str(Role.SUPERVISOR)}
+    return lambda part: start_process(tmp_path, f"{MODULE}.{part}", **tags)
 
 
 @pytest.fixture
@@ -64,7 +44,7 @@ def status(capsys):
     return run
 
 
-def end(process: Process) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 

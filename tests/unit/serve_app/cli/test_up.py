@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import up as up_command
 from serve_app.errors import ROOT, CommandError
 from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import CODE_TAG, INSTANCE_TAG, ROLE_TAG
+from serve_app.processes.process_tags import CODE_TAG, ROLE_TAG
 from serve_app.processes.supervision.supervisor import Supervisor
 
 UP = ("up", "--without-policy", "--port-base", "31000")
@@ -65,20 +64,10 @@ def test_other_files_must_be_good_even_without_a_policy(greenwave, config, start
 
 
 @pytest.fixture
-def run_from(data_dir):
-    """Start a process with the tags of a supervisor whose code is in a folder."""
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def run_from(folder: object) -> subprocess.Popen[bytes]:
-        instance = str((data_dir / "ports-31000").resolve())
-        tags = {INSTANCE_TAG: instance, ROLE_TAG: "node", CODE_TAG: f"{folder} 0.9.0"}
-        processes.append(subprocess.Popen(["sleep", "60"], env=os.environ | tags))
-        return processes[-1]
-
-    yield run_from
-    for process in processes:
-        process.kill()
-        process.wait()
+def run_from(data_dir, start_process):
+    """Start a process of a supervisor whose code is in a folder."""
+    instance = data_dir / "ports-31000"
+    return lambda folder: start_process(instance, **{ROLE_TAG: "node", CODE_TAG: f"{folder} 0.9.0"})
 
 
 def test_a_system_from_another_folder_is_named_and_stays_unless_it_is_to_be_replaced(

@@ -1,11 +1,8 @@
 """An instance's ports and processes are its own."""
 
 import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +13,7 @@ import pytest
 from serve_app.errors import InstanceError
 from serve_app.processes.instance import Instance, boot_id
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import ROLE_TAG, Role
 
 
 def test_default_ports_leave_the_documents_ports_alone():
@@ -99,54 +96,19 @@ def test_a_head_that_ends_is_reported_in_one_sentence(tmp_path, written, reason)
     assert str(error.value) == f"Ray did not start: {reason}. Its logs are in {logs}."
 
 
-def test_the_edge_and_the_supervisor_outlive_ray(tmp_path):
-    instance = Instance(tmp_path)
+def test_the_edge_and_the_supervisor_outlive_ray(tmp_path, start_process):
     roles = [Role.RAY, Role.EDGE, Role.SUPERVISOR]
-    sleepers = {
-        role: subprocess.Popen(
-            ["sleep", "60"], env=os.environ | {INSTANCE_TAG: instance.tag, ROLE_TAG: str(role)}
-        )
-        for role in roles
-    }
-    try:
-        instance.stop_ray(timeout_s=0)
-        assert [role for role in roles if sleepers[role].poll() is None] == [
-            Role.EDGE,
-            Role.SUPERVISOR,
-        ]
-    finally:
-        for sleeper in sleepers.values():
-            sleeper.kill()
-            sleeper.wait()
+    processes = {role: start_process(tmp_path, **{ROLE_TAG: str(role)}) for role in roles}
+    Instance(tmp_path).stop_ray(timeout_s=0)
+    left = [role for role in roles if processes[role].poll() is None]
+    assert left == [Role.EDGE, Role.SUPERVISOR]
 
 
-def test_only_marked_processes_are_found_and_stopped(tmp_path):
-    command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
-
-    def start(env: dict[str, str]) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            command,
-            env=os.environ | env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout
-        assert process.stdout.readline() == "up\n"
-        return process
-
+def test_only_marked_processes_are_found_and_stopped(tmp_path, start_process):
     instance = Instance(tmp_path)
-    ours, other = (
-        start({INSTANCE_TAG: str(tmp_path.resolve())}),
-        start({INSTANCE_TAG: str(tmp_path / "other")}),
-    )
-    try:
-        assert [process.pid for process in instance.processes()] == [ours.pid]
-        assert instance.stop() is True
-        ours.wait(10)  # it would have run indefinitely
-        assert other.poll() is None
-        assert instance.stop() is False
-    finally:
-        for process in (ours, other):
-            process.kill()
-            process.communicate()
+    ours, other = start_process(tmp_path), start_process(tmp_path / "other")
+    assert [process.pid for process in instance.processes()] == [ours.pid]
+    assert instance.stop() is True
+    ours.wait(10)  # it would have run indefinitely
+    assert other.poll() is None
+    assert instance.stop() is False

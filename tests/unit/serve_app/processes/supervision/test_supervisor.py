@@ -15,7 +15,7 @@ import pytest
 
 from load_tests.harness.waiting import wait_until
 from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role
+from serve_app.processes.process_tags import ROLE_TAG, Role
 from serve_app.processes.supervision.supervisor import MODULE, RUN, Supervisor
 
 GUARDED = """
@@ -128,10 +128,8 @@ def test_lines_are_text_or_json_and_a_crash_loop_writes_few(tmp_path, form):
         assert re.fullmatch(r"[-\d]+ [:\d,]+ WARNING The edge has ended, 0\.", lines[0])
 
 
-def test_a_part_is_found_by_its_command_line(tmp_path):
+def test_a_part_is_found_by_its_command_line(tmp_path, start_process):
     supervisor = Supervisor(Instance(tmp_path), port_base=23000)
-    tags = {INSTANCE_TAG: supervisor.instance.tag, ROLE_TAG: str(Role.SUPERVISOR)}
-    command = [sys.executable, "-P", "-c", "input()", RUN]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | tags):
-        assert supervisor.running(RUN) == []
+    start_process(tmp_path, RUN, **{ROLE_TAG: str(Role.SUPERVISOR)})
+    assert supervisor.running(RUN) == []
     assert supervisor.command(RUN)[3:] == [f"{MODULE}.{RUN}", "--port-base", "23000"]
