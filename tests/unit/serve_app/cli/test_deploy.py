@@ -64,7 +64,11 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(
 ):
     """Every command goes to it, and its releases are kept on this machine."""
     cluster = ("--cluster", f"{ray_api.url}/")
-    config = shipped_config() | {"applications": [shipped_application("inference")]}
+    applications = [shipped_application(name) for name in ("inference", "flow")]
+    shared = {"num_cpus": 0.1}  # an alias in YAML
+    for each in applications:
+        each["deployments"][0]["ray_actor_options"] = shared
+    config = shipped_config() | {"applications": applications}
     for prefix in ("/", "/second"):
         config["applications"][0]["route_prefix"] = prefix
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
@@ -80,8 +84,9 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(
     again = greenwave("deploy", *cluster, str(tmp_path / "config.yaml"))
     assert again.out.splitlines()[-1].startswith("Nothing has changed: config and code are those")
     status = json.loads(greenwave("status", *cluster, "--json").out)
-    assert [each["status"] for each in status["applications"]] == ["RUNNING"]
-    assert greenwave("status", *cluster).out.split() == ["inference", "RUNNING"]
+    assert [each["status"] for each in status["applications"]] == ["RUNNING", "RUNNING"]
+    lines = greenwave("status", *cluster).out.splitlines()
+    assert [line.split() for line in lines] == [["inference", "RUNNING"], ["flow", "RUNNING"]]
     assert greenwave("rollback", *cluster).code == 0
     served = [each["applications"][0]["route_prefix"] for each in ray_api.sent]
     assert served == ["/", "/second", "/second", "/"]

@@ -46,44 +46,33 @@ def test_those_of_a_file_of_which_the_first_is_sent(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "content", "mode", "message"),
     [
-        ("", "is empty"),
-        ("short", "a token of 5 bytes"),
-        (TOKEN + " " + TOKEN, "not of printable ASCII"),
-        (TOKEN + "ä", "not of printable ASCII"),
+        ("", None, 0, "is empty"),
+        ("short", None, 0, "a token of 5 bytes"),
+        (TOKEN + " " + TOKEN, None, 0, "not of printable ASCII"),
+        (TOKEN + "ä", None, 0, "not of printable ASCII"),
+        (TOKEN, TOKEN, 0o600, "Both"),
+        (None, "", 0o600, "has no token"),
+        (None, "short", 0o600, "a token of 5 bytes"),
+        (None, TOKEN, 0o644, "every user can read it"),
+        (None, TOKEN, None, "Cannot read"),
+        (None, TOKEN * 200, 0o600, "larger than"),
     ],
 )
-def test_an_unsafe_one_is_refused_and_not_shown(monkeypatch, given, message):
-    monkeypatch.setenv("INFERENCE_TOKEN", given)
+def test_an_unsafe_one_is_refused_and_not_shown(
+    monkeypatch, tmp_path, given, content, mode, message
+):
+    if given is not None:
+        monkeypatch.setenv("INFERENCE_TOKEN", given)
+    if content is not None:
+        path = file_with(tmp_path, content, mode or 0o600)
+        monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
+        if mode is None:
+            path.unlink()
     with pytest.raises(InsecureSettingsError, match=message) as refusal:
         inference_tokens()
     assert not given or given not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "mode", "message"),
-    [
-        ("", 0o600, "has no token"),
-        ("short", 0o600, "a token of 5 bytes"),
-        (TOKEN, 0o644, "every user can read it"),
-        (TOKEN * 200, 0o600, "larger than"),
-    ],
-)
-def test_an_unsafe_file_is_refused(monkeypatch, tmp_path, content, mode, message):
-    path = file_with(tmp_path, content, mode)
-    monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(path))
-    with pytest.raises(InsecureSettingsError, match=message):
-        inference_tokens()
-
-
-def test_a_file_that_is_not_there_and_both_at_once_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setenv("INFERENCE_TOKEN_FILE", str(tmp_path / "none"))
-    with pytest.raises(InsecureSettingsError, match="Cannot read"):
-        inference_tokens()
-    monkeypatch.setenv("INFERENCE_TOKEN", TOKEN)
-    with pytest.raises(InsecureSettingsError, match="Both"):
-        inference_tokens()
 
 
 def test_a_replica_without_the_token_is_refused():

@@ -65,13 +65,19 @@ def test_there_is_one_canary_at_a_time_known_by_its_weights(config, file, tmp_pa
         start(canary.promote_canary(now, APP), file)
 
 
-def test_a_file_that_does_not_fit_is_refused_with_both_shapes(config, tmp_path):
-    state_dict = random_state_dict() | {"fc2.bias": torch.zeros(7)}
-    torch.save(state_dict, tmp_path / "other.th")
-    with pytest.raises(CommandError, match=r"fc2.bias has shape \(7,\), expected \(4,\)"):
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        (lambda now: now | {"fc2.bias": torch.zeros(7)}, r"shape \(7,\), expected \(4,\)"),
+        (lambda now: {name: 1e30 * value for name, value in now.items()}, "a step is not finite"),
+        (None, "no such file"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_with_the_reason(config, tmp_path, weights, reason):
+    if weights is not None:
+        torch.save(weights(random_state_dict()), tmp_path / "other.th")
+    with pytest.raises(CommandError, match=reason):
         start(config, tmp_path / "other.th")
-    with pytest.raises(CommandError, match="no such file"):
-        start(config, tmp_path / "missing.th")
 
 
 def test_a_deploy_refuses_a_canary_that_does_not_fit(config, file):
@@ -93,12 +99,6 @@ def test_a_deployment_without_a_user_config_gets_one(config, file):
     (application,) = [each for each in config["applications"] if each["name"] == APP]
     application["deployments"] = []
     assert user_config(start(config, file))["canary"]["share"] == 0.1
-
-
-def test_a_policy_without_finite_steps_is_refused(config, file):
-    torch.save({name: 1e30 * value for name, value in random_state_dict().items()}, file)
-    with pytest.raises(CommandError, match="a step is not finite"):
-        start(config, file)
 
 
 @pytest.mark.parametrize(

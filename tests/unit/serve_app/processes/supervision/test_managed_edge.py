@@ -107,8 +107,9 @@ def test_a_running_edge_is_adopted_reloaded_for_another_configuration_and_stoppe
 ):
     edge.check()
     ManagedEdge(edge).start_or_adopt()
-    managed = ManagedEdge(edge)
-    assert managed.start_or_adopt() == edge.master().create_time()
+    master, managed = edge.master(), ManagedEdge(edge)
+    assert managed.start_or_adopt() == master.create_time()
+    assert edge.master() == master
     edge.apply(status_file)
     (worker,) = edge.master().children()
     edge.apply(status_file)
