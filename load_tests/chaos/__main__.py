@@ -1,7 +1,7 @@
-"""Inject faults into separate systems under load, and report what they cost.
+"""Inject faults into a whole system under load, and report what they cost.
 
-    services   kills parts of a whole system, changes its version: how long is a service away?
-    states     kills, pauses and changes replicas, state actors and the store: is a step lost?
+    services   kills parts of it, and changes its version: how long is a service away?
+    states     kills, stops and changes replicas, the state actor and the store: is a step lost?
 
 Without a name, both, one after the other: some forty minutes.
 
@@ -22,12 +22,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from load_tests.chaos import service_experiments, state_experiments
-from load_tests.chaos.parts import Part, Result
+from load_tests.chaos.experiments import run_experiment
+from load_tests.chaos.faults import FAULTS
+from load_tests.chaos.parts import PARTS, Part, Result
 from load_tests.harness.command_line import names_of
+from load_tests.harness.system_under_test import system_under_test
 from serve_app.cli.foreground import exit_on_sigterm
 
-PARTS = {"services": service_experiments.PART, "states": state_experiments.PART}
 _WORDS = ("fault", "mode", "outcomes", "promise")
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
@@ -49,21 +50,21 @@ def main(arguments: Sequence[str]) -> int:
 def run(part: Part, arguments: Sequence[str]) -> int:
     """Inject faults one after the other; return 1 if one cost too much, or was not injected."""
     options = _parser(part).parse_args(arguments)
-    trials = [(mode, part.faults[name]) for mode in options.modes for name in options.only]
+    trials = [(mode, FAULTS[name]) for mode in options.modes for name in options.only]
     results: list[Result] = []
     console.print("Starting the system ...")
-    with _reported(), part.start() as (system, try_out):
+    with _reported(), system_under_test(part.settings) as sut:
         for number, (mode, fault) in enumerate(trials, start=1):
             named = ", ".join(filter(None, (fault.name, mode)))
             console.print(f"{number} of {len(trials)}, {named}: {fault.about} ...", end=" ")
-            result = asyncio.run(try_out(fault, mode, options.seconds))
+            result = asyncio.run(run_experiment(sut, fault, options.seconds, mode))
             results.append(result)
             complaints = result.complaints()
             console.print("[red]broken[/red]" if complaints else "[green]kept[/green]")
             for sentence in (*complaints, *result.details):
                 console.print(f"    {sentence}", markup=False)
             if options.logs and complaints:
-                system.keep_logs(options.logs / f"{number}-{fault.name}")
+                sut.keep_logs(options.logs / f"{number}-{fault.name}")
     if results:
         console.print(_table(part.title, [each.row for each in results]))
     complained = any(each.complaints() for each in results)
@@ -71,7 +72,7 @@ def run(part: Part, arguments: Sequence[str]) -> int:
 
 
 def _parser(part: Part) -> argparse.ArgumentParser:
-    faults = "\n".join(f"  {each.name:14} {each.about}" for each in part.faults.values())
+    faults = "\n".join(f"  {name:16} {FAULTS[name].about}" for name in part.faults)
     parser = argparse.ArgumentParser(
         prog="make chaos",
         description=part.about,
@@ -93,7 +94,7 @@ def _reported() -> Iterator[None]:
     """Report an error or an interruption; what was measured before is kept."""
     try:
         yield
-    except (RuntimeError, httpx.HTTPError) as error:
+    except (RuntimeError, TimeoutError, httpx.HTTPError) as error:
         console.print(f"Stopped: {error}", style="red", markup=False)
     except KeyboardInterrupt:
         console.print("\nInterrupted; everything is stopped.", style="yellow")

@@ -188,16 +188,10 @@ class Load:
         await client.reset_until_done(self._cleared[0].run, "0")
 
     @contextlib.asynccontextmanager
-    async def running(
-        self, url: str, history: History, timeout_s: float = PATIENCE_S
-    ) -> AsyncIterator[None]:
-        """Make requests meanwhile.
-
-        Args:
-            timeout_s: time to finish in, after which what waits is cancelled.
-        """
+    async def running(self, url: str, history: History, token: str = "") -> AsyncIterator[None]:
+        """Make requests meanwhile; what still waits ``PATIENCE_S`` later is cancelled."""
         stop = asyncio.Event()
-        async with Client(url, history) as client, asyncio.TaskGroup() as group:
+        async with Client(url, history, token=token) as client, asyncio.TaskGroup() as group:
             tasks = [self._predict(client, random.Random(n), stop) for n in range(CONNECTIONS)]
             tasks += [self._keep_resetting(client, stop)]
             tasks += [self._keep_repeating(client, key, stop) for key in self._repeated]
@@ -206,7 +200,7 @@ class Load:
                 yield
             finally:
                 stop.set()
-                _, late = await asyncio.wait(running, timeout=timeout_s)
+                _, late = await asyncio.wait(running, timeout=PATIENCE_S)
                 for task in late:
                     task.cancel()
 

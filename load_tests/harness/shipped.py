@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,19 @@ def shipped_config() -> Config:
     return config
 
 
-def shipped_config_but(
+def config_but(
+    config: Config,
     name: str,
     args: Mapping[str, object] | None = None,
     deployment: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the whole config with other keys in one application's arguments or deployment."""
-    config = shipped_config()
-    (application,) = [app for app in config["applications"] if app["name"] == name]
+    """Return a config with other keys in one application's arguments or deployment."""
+    changed = copy.deepcopy(config)
+    (application,) = [app for app in changed["applications"] if app["name"] == name]
     application["args"] |= args or {}
     (only,) = application["deployments"]
     only |= deployment or {}
-    return config
+    return changed
 
 
 def shipped_application(

@@ -91,15 +91,8 @@ class FoundSystem:
     def replicas(self, application: str) -> list[psutil.Process]:
         return self.processes(f"ray::ServeReplica:{application}:")
 
-    def state_actors(self, application: str = "") -> list[psutil.Process]:
-        """Return the state actors of an application, by default of all."""
-        found = self.processes("ray::StateActor")
-        if not application:
-            return found
-        name = f"hidden_states:{application}/"
-        actors = list_of(self.instance.dashboard, "actors")
-        own = {actor["pid"] for actor in actors if (actor["name"] or "").startswith(name)}
-        return [process for process in found if process.pid in own]
+    def state_actors(self) -> list[psutil.Process]:
+        return self.processes("ray::StateActor")
 
     def serve_logs(self, name: str = "") -> str:
         """Return the logs of Serve whose file names begin with ``name``."""

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from load_tests.chaos.service_faults import FAULTS
+from load_tests.chaos.faults import FAULTS
 from serve_app.processes.supervision.supervisor import GUARD, RUN, Supervisor
 from tests.cluster.whole_system.test_faults import check_fault
 

@@ -8,8 +8,9 @@ from typing import Any
 import psutil
 import pytest
 
+from load_tests.chaos.faults import FAULTS, ONE
 from load_tests.chaos.injectors import kill
-from load_tests.chaos.service_faults import FAULTS, ONE
+from load_tests.harness.shipped import shipped_config
 from load_tests.harness.system_under_test import FaultInjectionError, is_running
 
 
@@ -25,7 +26,7 @@ class FakeSystem:
     """Replaces its replicas, refuses or does nothing at each deployment, as it is made to."""
 
     def __init__(self, code: Path, does: str) -> None:
-        self.code = code
+        self.code, self.served = code, [shipped_config()]
         self._does = does
         self._replicas = [Replica(), Replica()]
         (code / ONE).parent.mkdir(parents=True)

@@ -1,26 +1,28 @@
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from load_tests.chaos.checker import Finding, Harm, Verdict
 from load_tests.chaos.clients import ANSWERED
-from load_tests.chaos.parts import Result
+from load_tests.chaos.experiments import Course, judge_services, judge_states
+from load_tests.chaos.faults import FAULTS
+from load_tests.chaos.history import Key, Prediction
+from load_tests.chaos.parts import PARTS, Result
 from load_tests.chaos.requests import FALLBACK, Record, Seen, Stream, predictions, sending
-from load_tests.chaos.service_experiments import judge
-from load_tests.chaos.service_faults import FAULTS
 from tests.support.waiting import until_async
 
 CLOSED = "http://127.0.0.1:1"
 
 
-def complaints(fault: str, **changed: Any) -> list[str]:
-    values: dict[str, Any] = {"lost": 0, "missing": 0, "whole_s": 0.2, **changed}
-    return list(judge(FAULTS[fault], values.pop("kinds", Counter()), **values))
+def complaints(fault: str, lost: int = 0, missing: int = 0, seen: Sequence[str] = ()) -> list[str]:
+    return list(judge_services(FAULTS[fault], Counter([ANSWERED, *seen]), lost, missing))
 
 
 def seen(*kinds: str) -> dict[str, Any]:
-    return {"kinds": Counter([ANSWERED, *kinds])}
+    return {"seen": kinds}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,24 @@ def test_a_longer_time_is_reported_unless_the_machine_is_busy() -> None:
     assert result.complaints(slack_s=0.2) == ["2 are lost"]
 
 
+def test_a_system_must_become_whole_and_a_fault_have_its_effect() -> None:
+    course = Course("12:00:00", 1.0, 2.0, 9.0, math.inf, "there is no process")
+    not_whole = "the system did not become whole again"
+    assert [*course.complaints()] == [not_whole, "there is no process"]
+    assert [*course._replace(whole_s=5.0, failure="").complaints()] == []
+
+
+@pytest.mark.parametrize("harm", Harm)
+def test_a_harmed_step_and_a_state_without_an_answer_are_named(harm: Harm) -> None:
+    verdict = Verdict((Finding(harm, Prediction(Key("run", "junction"), 0.0, 1.0)),))
+    assert [*judge_states(verdict)] == [f"1 steps were {harm.value}"]
+    assert [*judge_states(Verdict(), silent=2)] == ["2 states were not answered for again"]
+
+
+def test_every_part_injects_known_faults() -> None:
+    assert {name for part in PARTS.values() for name in part.faults} == FAULTS.keys()
+
+
 @pytest.mark.parametrize(
     ("fault", "changed", "complaint"),
     [
@@ -68,7 +88,6 @@ def test_a_longer_time_is_reported_unless_the_machine_is_busy() -> None:
         ("front", seen("connection broken"), "clients saw connection broken"),
         ("states", {"lost": 1}, "1 answered steps"),
         ("ray", {"missing": 2}, "2 acknowledged records are missing"),
-        ("gateway", {"whole_s": math.inf}, "not become whole"),
         ("code", seen(FALLBACK, "503"), "2 requests were not answered"),
     ],
 )

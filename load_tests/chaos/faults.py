@@ -1,7 +1,8 @@
-"""Faults of a whole system: processes that are killed, and changes that operators make."""
+"""Faults of a whole system: processes that are killed or stopped, and changes of operators."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,8 @@ from pathlib import Path
 import httpx
 
 from deployments.http.messages import RUN_HEADER
-from load_tests.chaos.injectors import kill, stop_store
-from load_tests.harness.shipped import Config, shipped_config, shipped_config_but
+from load_tests.chaos.injectors import kill, pause, stop_store
+from load_tests.harness.shipped import Config, config_but, shipped_config
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 from models.networks.shipped import JUNCTIONS
 from serve_app.processes.process_tags import Role
@@ -21,14 +22,15 @@ ONE, ALL = Path("deployments/inference/service.py"), Path("deployments/http/erro
 WEIGHTS = Path("models/weights")
 KILL_S, FRONT_S, RAY_S = 2.0, 1.0, 30.0
 START_S = 6.0  # of a replica without another one in its place
-STORE_DOWN_S = 5.0
+STORE_DOWN_S, PAUSE_S, APART_S = 5.0, 5.0, 2.5
+STATES = "ray::StateActor"
 RECORDS = ("loans", "cards")
 
 Inject = Callable[[SystemUnderTest], None]
 
 
 @dataclass(frozen=True)
-class ServiceFault:
+class Fault:
     """One fault, and what clients may notice of it.
 
     Attributes:
@@ -68,13 +70,13 @@ def _kill_all_of_ray(sut: SystemUnderTest) -> None:
 def _new_version_of(file: Path) -> Inject:
     def inject(sut: SystemUnderTest) -> None:
         sut.append(file, "# another version")
-        _replace(sut, partial(sut.deploy, shipped_config()))
+        _replace(sut, partial(sut.deploy, sut.served[-1]))
 
     return inject
 
 
 def _there_and_back(sut: SystemUnderTest) -> None:
-    other = shipped_config_but("inference", args={"run_ttl_s": 3599})
+    other = config_but(sut.served[-1], "inference", args={"run_ttl_s": 3599})
     _replace(sut, partial(sut.deploy, other))
     _replace(sut, sut.roll_back)
 
@@ -103,7 +105,7 @@ def _new_weights(sut: SystemUnderTest) -> None:
 
 def _with_weights(path: Path) -> Config:
     user_config = {"agent_path": str(path), "revision": None}
-    return shipped_config_but("inference", deployment={"user_config": user_config})
+    return config_but(shipped_config(), "inference", deployment={"user_config": user_config})
 
 
 def _confidence(sut: SystemUnderTest) -> float:
@@ -148,41 +150,58 @@ def _expect_refusal(sut: SystemUnderTest, config: Config) -> None:
         raise FaultInjectionError("The old version has ended.")
 
 
+def _kill_one_by_one(sut: SystemUnderTest) -> None:
+    replicas = sut.replicas("inference")
+    for processes in (replicas[:1], sut.processes(STATES), replicas[1:]):
+        kill(processes)
+        time.sleep(APART_S)
+
+
+def _scale(sut: SystemUnderTest) -> None:
+    before = sut.served[-1]
+    sut.deploy(config_but(before, "inference", deployment={"num_replicas": 3}))
+    sut.deploy(before)
+
+
+def _one_inference_replica() -> Config:
+    return config_but(shipped_config(), "inference", deployment={"num_replicas": 1})
+
+
 KILLS = (
-    ServiceFault("nothing", "nothing happens", lambda sut: None),
-    ServiceFault("inference", "one of two inference replicas", _kill_replica("inference")),
-    ServiceFault(
+    Fault("nothing", "nothing happens", lambda sut: None),
+    Fault("inference", "one of two inference replicas", _kill_replica("inference")),
+    Fault(
         "only-inference",
         "the only inference replica",
         _kill_replica("inference"),
-        partial(shipped_config_but, "inference", deployment={"num_replicas": 1}),
+        _one_inference_replica,
         START_S,
     ),
-    ServiceFault("states", "the state actor", _kill("ray::StateActor")),
-    ServiceFault(
+    Fault("states", "the state actor", _kill(STATES)),
+    Fault(
         "all-inference",
         "both inference replicas and the state actor at once",
-        lambda sut: kill([*sut.replicas("inference"), *sut.processes("ray::StateActor")]),
+        lambda sut: kill([*sut.replicas("inference"), *sut.processes(STATES)]),
         max_away_s=START_S,
     ),
-    ServiceFault("gateway", "one of two gateway replicas", _kill_replica("gateway")),
-    ServiceFault("records", "one of two replicas of the loans", _kill_replica("loans")),
-    ServiceFault("density", "one of two replicas of a forecast", _kill_replica("density")),
-    ServiceFault("front", "Serve's HAProxy", _kill("haproxy.cfg"), max_away_s=FRONT_S),
-    ServiceFault(
+    Fault("gateway", "one of two gateway replicas", _kill_replica("gateway")),
+    Fault("records", "one of two replicas of the loans", _kill_replica("loans")),
+    Fault("density", "one of two replicas of a forecast", _kill_replica("density")),
+    Fault("front", "Serve's HAProxy", _kill("haproxy.cfg"), max_away_s=FRONT_S),
+    Fault(
         "front-manager",
         "the actor that keeps it",
         _kill("ray::HAProxyManager"),
         max_away_s=FRONT_S,
     ),
-    ServiceFault("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
-    ServiceFault("controller", "Serve's controller", _kill("ray::ServeController")),
-    ServiceFault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
-    ServiceFault("supervisor", "the supervisor of Ray and the edge", _kill("supervision.run")),
-    ServiceFault("raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S),
-    ServiceFault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S),
-    ServiceFault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S),
-    ServiceFault(
+    Fault("proxy", "Ray's Python proxy", _kill("ray::ProxyActor")),
+    Fault("controller", "Serve's controller", _kill("ray::ServeController")),
+    Fault("edge", "the edge", _kill("edge.cfg"), max_away_s=FRONT_S, may_break=True),
+    Fault("supervisor", "the supervisor of Ray and the edge", _kill("supervision.run")),
+    Fault("raylet", "Ray's raylet", _kill("/raylet/raylet"), max_away_s=RAY_S),
+    Fault("gcs", "Ray's GCS", _kill("/gcs/gcs_server"), max_away_s=RAY_S),
+    Fault("ray", "all of Ray", _kill_all_of_ray, max_away_s=RAY_S),
+    Fault(
         "store",
         f"Redis, for {STORE_DOWN_S:.0f} s",
         lambda sut: stop_store(sut.redis, STORE_DOWN_S),
@@ -190,7 +209,7 @@ KILLS = (
     ),
 )
 CHANGES = tuple(
-    ServiceFault(name, about, inject, flawless=True)
+    Fault(name, about, inject, flawless=True)
     for name, about, inject in (
         ("code", "new code of the inference", _new_version_of(ONE)),
         ("all-code", "new code of everything", _new_version_of(ALL)),
@@ -201,4 +220,24 @@ CHANGES = tuple(
         ("misfit", "new weights that do not fit", _misfit),
     )
 )
-FAULTS = {each.name: each for each in (*KILLS, *CHANGES)}
+OF_STATES = (
+    Fault(
+        "one-by-one",
+        "an inference replica, the state actor, the other replica, seconds apart",
+        _kill_one_by_one,
+        max_away_s=START_S,
+    ),
+    Fault(
+        "inference-pause",
+        f"SIGSTOP of one of two inference replicas for {PAUSE_S:.0f} s",
+        lambda sut: pause(sut.replicas("inference")[:1], PAUSE_S),
+        max_away_s=3.0,
+    ),
+    Fault(
+        "states-pause",
+        f"SIGSTOP of the state actor for {PAUSE_S:.0f} s",
+        lambda sut: pause(sut.processes(STATES), PAUSE_S),
+    ),
+    Fault("scale", "from 1 inference replica to 3 and back", _scale, _one_inference_replica),
+)
+FAULTS = {each.name: each for each in (*KILLS, *CHANGES, *OF_STATES)}
