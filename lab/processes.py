@@ -15,11 +15,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+from typing import TypeVar, cast
+
+Result = TypeVar("Result")
 
 _FOLDERS, _LOCK = "greenwave-run-", "lock"
 _LOCKED_AFTER_S = 10.0  # that a process may need to lock its new folder
@@ -35,6 +39,41 @@ def make_pool(workers: int) -> ProcessPoolExecutor:
         initializer=_begin_worker,
         initargs=(os.getpid(),),
     )
+
+
+def in_fresh_process(function: Callable[[], Result]) -> Result:
+    """Return what a function returns in a copy of this process, which must not have run SUMO.
+
+    SUMO's library keeps something of each simulation: on some nets, the same seed gives other
+    figures after another run.
+
+    Raises:
+        BrokenExecutor: the copy has ended without a result.
+        Exception: what the function raises.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_result, args=(function, sender, os.getpid()))
+    process.start()
+    sender.close()
+    try:
+        result, error = receiver.recv()
+    except EOFError:
+        raise BrokenExecutor("A simulation has ended without a result.") from None
+    finally:
+        process.join()
+        receiver.close()
+    if error is not None:
+        raise error
+    return cast("Result", result)
+
+
+def _send_result(function: Callable[[], object], sender: Connection, parent: int) -> None:
+    _begin_worker(parent)
+    try:
+        sender.send((function(), None))
+    except Exception as error:
+        sender.send((None, error))
 
 
 def run_child(

@@ -19,6 +19,7 @@ from lab.evaluate import resco
 from lab.evaluate.cases import POLICY, RESCO, STUDIES, TEST_SEEDS
 from lab.evaluate.jobs import evaluate, plan_jobs
 from lab.evaluate.report import (
+    capacity_table,
     detector_table,
     persons_table,
     write_order_report,
@@ -35,7 +36,7 @@ UNFINISHED, POLICIES = ROOT / "reports/evaluation", ROOT / "reports/resco/polici
 RUNS_FILE, RESCO_FILE = ROOT / "models/reports/policy_runs.csv", ROOT / "docs/resco.csv"
 COLUMNS = (
     *("controller", "version", "traffic", "seed", "delay_s", "waiting_s", "trip_s"),
-    *("arrived", "demanded", "queue"),
+    *("arrived", "served", "demanded", "queue"),
 )
 WALKED = (
     *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
@@ -58,8 +59,15 @@ class Study(NamedTuple):
 
 REPORTED = {
     POLICY: Study(RUNS_FILE, COLUMNS, lambda runs, file: write_policy_report(runs, file.parent)),
-    "cyclic": Study(RUNS_FILE, COLUMNS, lambda runs, file: write_order_report(runs, file.parent)),
-    "detectors": Study(RUNS_FILE, COLUMNS, lambda runs, file: tqdm.write(detector_table(runs))),
+    "cyclic": Study(
+        RUNS_FILE, COLUMNS, lambda runs, file: write_order_report(runs, file.parent), seeds=5
+    ),
+    "detectors": Study(
+        RUNS_FILE, COLUMNS, lambda runs, file: tqdm.write(detector_table(runs)), seeds=5
+    ),
+    "capacity": Study(
+        RUNS_FILE, COLUMNS, lambda runs, file: tqdm.write(capacity_table(runs)), seeds=3
+    ),
     "persons": Study(
         ROOT / "reports/persons.csv",
         (*COLUMNS, *WALKED),

@@ -17,14 +17,10 @@ from lab.net.importing import import_network
 from lab.sim.configuration import read_sumocfg
 from lab.sim.controllers import (
     CONTROLS,
-    MAX_PRESSURE,
     Control,
     Controller,
     FixedPhase,
     PlanByClock,
-    QueueController,
-    QueueRule,
-    RandomPhases,
     policy_control,
 )
 from lab.sim.crossings import crossings_scenario
@@ -32,9 +28,8 @@ from lab.sim.daily_demand import HOUR_S, DailyDemand
 from lab.sim.faults import Diagnosed, WithLosses, WithOutage
 from lab.sim.fixed_time import FixedTime
 from lab.sim.layouts import with_detectors
-from lab.sim.programs import actuated
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
-from lab.sim.shipped import shipped_demand, shipped_scenario, with_breakdown
+from lab.sim.shipped import shipped_demand, shipped_scenario, steady_profile, with_breakdown
 from models.networks.network import network_of
 from models.networks.shipped import NETWORK_FILE, SHIPPED
 from models.policy.training_record import read_record
@@ -43,8 +38,7 @@ from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 TEST_SEEDS = range(1, 21)  # no training and no validation has them
 POLICY = "policy"
 
-# Without hysteresis, light traffic makes signals change all the time, and each change costs yellow.
-OBSERVED_QUEUES = QueueRule(None, shared=False, yielding=1.0, hysteresis=1.0)
+WARM_UP_S, DRAIN_S = 900, 900  # around each hour of the shipped network
 
 
 def _fixed_time(scenario: Scenario) -> Control:
@@ -59,16 +53,8 @@ def _plan(scenario: Scenario, path: Path) -> Controller:
 
 
 CONTROLS_OF_CASES: Mapping[str, Callable[[Scenario], Control]] = CONTROLS | {
-    "random": lambda scenario: lambda run: RandomPhases(network_of(scenario.network), run.seed),
     "fixed time by the hour": _fixed_time,
-    "actuated from minimum green": partial(actuated, kind="actuated", begin_at_minimum=True),
-    "delay-based from minimum green": partial(actuated, kind="delay_based", begin_at_minimum=True),
-    "longest queue": lambda scenario: partial(QueueController, OBSERVED_QUEUES),
     "plan": lambda scenario: lambda run: _plan(scenario, SAFE_PLAN),
-    "pressure within 100 m": lambda scenario: partial(
-        QueueController,
-        MAX_PRESSURE._replace(counts="all", range_m=100.0, hysteresis=scenario.lead),
-    ),
 }
 FALLBACKS: Mapping[str, Callable[[Scenario], Controller]] = {
     "RED": lambda scenario: FixedPhase(),
@@ -151,6 +137,7 @@ class Traffic:
     Attributes:
         begin: of an hour of the shipped network; None for a map of RESCO.
         scale, breakdown, unusual: of the demand: a factor, a closed lane, other turns and entries.
+        steady: whether the demand is full all the time, in the directions of the begin.
         detector_reads: what one detector of each junction reads all the time.
         detectors: a layout of detectors, from which all is estimated.
         walkers_per_hour: of each walk, where the junctions have crossings.
@@ -163,6 +150,7 @@ class Traffic:
     scale: float = 1.0
     breakdown: bool = False
     unusual: bool = False
+    steady: bool = False
     detector_reads: float | None = None
     detectors: str | None = None
     walkers_per_hour: float | None = None
@@ -182,15 +170,33 @@ class Traffic:
         """
         if self.begin is None:
             rules = self.decision_s, self.yellow_s
-            return replace(scenario_of_map(maps or Path(), self.name, *rules), lead=self.lead)
+            return scenario_of_map(maps or Path(), self.name, *rules)
         begin_s = HOUR_S * self.begin.hour + 60 * self.begin.minute
-        demand = shipped_demand(begin_s, scale=self.scale, unusual=seed if self.unusual else None)
+        unusual, profile = (seed if self.unusual else None), None
+        if self.steady:
+            profile = steady_profile(begin_s)
+        demand = shipped_demand(begin_s, scale=self.scale, profile=profile, unusual=unusual)
         if self.walkers_per_hour is not None:
             return crossings_scenario(demand, self.walkers_per_hour)
         if self.breakdown:
             return with_breakdown(demand, np.random.default_rng(seed))
         scenario = replace(shipped_scenario(demand), detector_reads=self.detector_reads)
         return with_detectors(scenario, self.detectors) if self.detectors else scenario
+
+
+def with_margins(scenario: Scenario) -> Scenario:
+    """Return a drawn hour with a town that is not empty at first, and empties at the end."""
+    if not isinstance(scenario.demand, DailyDemand):
+        return scenario
+    begin_s = scenario.begin_s - WARM_UP_S
+    return replace(
+        scenario,
+        demand=replace(scenario.demand, begin_s=begin_s),
+        begin_s=begin_s,
+        end_s=scenario.end_s + DRAIN_S,
+        warm_up_s=WARM_UP_S,
+        drain_s=DRAIN_S,
+    )
 
 
 @cache

@@ -13,6 +13,7 @@ from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_routes, check_safety, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
 from lab.net.inputs import all_inputs
+from lab.processes import in_fresh_process
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
 from lab.sim.details import Approach
 from lab.sim.scenario import Scenario
@@ -138,5 +139,6 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[Run]:
 
 
 def _run(comparison: Comparison, case: Case, seed: int, same: Mapping[str, str]) -> dict[str, Any]:
-    metrics = run(comparison.scenario_of(case), seed, comparison.control_of(case))
+    cell = comparison.scenario_of(case), seed, comparison.control_of(case)
+    metrics = in_fresh_process(partial(run, *cell))
     return asdict(Run.of(case.name, seed, metrics)) | dict(same)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.evaluate.cases import RESCO, STUDIES, Case, Traffic
+from lab.evaluate.cases import RESCO, STUDIES, Case, Traffic, with_margins
 from lab.evaluate.measures import Measures
 from lab.evaluate.runs import SUMO, Run, make_runs, read_runs, write_runs
+from lab.processes import in_fresh_process
 from lab.sim.controllers import Control, open_run
 from lab.sim.scenario import Scenario
 from models.networks.shipped import SHIPPED
@@ -47,7 +48,8 @@ class Job(NamedTuple):
 
     @property
     def scenario(self) -> Scenario:
-        return self.case.ruled(self.traffic.scenario(self.seed, self.maps), self.policy)
+        hour = replace(self.traffic.scenario(self.seed, self.maps), lead=self.traffic.lead)
+        return self.case.ruled(with_margins(hour), self.policy)
 
     def control(self, scenario: Scenario) -> Control:
         return self.case.make(scenario, self.policy)
@@ -116,16 +118,17 @@ def _file_name(job: Job) -> str:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Simulate one run in this process."""
+    """Simulate one run."""
     scenario = job.scenario
-    labels = {"traffic": job.traffic.name, "version": job.version}
-    return asdict(measured(scenario, job.seed, job.control(scenario), job.case.name, **labels))
+    control, name = job.control(scenario), job.case.name
+    run = partial(measured, scenario, job.seed, control, name)
+    return asdict(in_fresh_process(partial(run, traffic=job.traffic.name, version=job.version)))
 
 
 def measured(
     scenario: Scenario, seed: int, control: Control, controller: str, **labels: Any
 ) -> Run:
-    """Simulate a run, and return its record."""
+    """Simulate a run in this process, and return its record."""
     measures = Measures(scenario)
     with open_run(scenario, seed, control) as (environment, decides, observations):
         while not environment.is_over:

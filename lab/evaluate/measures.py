@@ -58,7 +58,7 @@ class Measures:
         RESCO's mean is over decisions and signals, of which its code counts one too many.
         """
         self._look_at_crossings(environment)
-        reds_s = longest_reds(self._scenario, environment.changes)
+        reds_s = longest_reds(self._scenario, environment.changes, environment.time_s)
         queue = self._total / max(1, self._n_looks) / (len(self._lanes) + 1)
         return {
             "resco_queue": queue if self._has_queues else None,
@@ -67,15 +67,15 @@ class Measures:
         }
 
 
-def longest_reds(scenario: Scenario, changes: Sequence[Change]) -> Iterator[float]:
-    """Yield for how many seconds each crossing was red at most."""
+def longest_reds(scenario: Scenario, changes: Sequence[Change], end_s: int) -> Iterator[float]:
+    """Yield for how many seconds each crossing was red at most until the end."""
     for junction in scenario.network.junctions:
         shown = [each for each in changes if each.signal == junction.id]
         for place, link in junction.placed_links:
             if link.crossing is None or not shown:
                 continue
             green_s, longest_s, red = float(scenario.begin_s), 0.0, True
-            for change in (*shown, Change(scenario.end_s, junction.id, "G" * len(shown[0].state))):
+            for change in (*shown, Change(end_s, junction.id, "G" * len(shown[0].state))):
                 walks = change.state[place] in "Gg"
                 if walks and red:
                     longest_s = max(longest_s, change.time_s - green_s)

@@ -17,6 +17,7 @@ from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import Figures
 from lab.evaluate.runs import SUMO, Run
 from lab.evaluate.terms import MOST_APPROACHES, Terms, listed
+from lab.sim.controllers import BY_QUEUES
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.details import slot_of
 from lab.sim.scenario import Scenario
@@ -62,7 +63,7 @@ def page_of(comparison: Comparison, runs: Sequence[Run]) -> str:
         comparison=comparison,
         scenario=scenario,
         kinds=sorted(Counter(programs[each.id][-1].kind for each in junctions).items()),
-        deciding=["max pressure", "greedy", *([POLICY] if comparison.policy else [])],
+        deciding=[*BY_QUEUES, *([POLICY] if comparison.policy else [])],
         sumo=SUMO,
     )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from lab.evaluate.cases import RESCO, STUDIES, names
-from lab.evaluate.runs import Run, means_of
+from lab.evaluate.runs import Run, means_of, robust
 from lab.evaluate.statistics import Estimate
 from lab.tables import markdown
 
@@ -37,7 +36,6 @@ COLUMNS = (
     *("traffic", "controller", "seed", "sumo", "delay_s", "waiting_s", "trip_s", "demanded"),
     *("arrived", "version", "resco_trip_s", "resco_waiting_s", "resco_queue", "resco_delay_s"),
 )
-JAMMED, STUCK = 1.5, 1 / 3  # see the page
 LEARNERS = "IDQN", "IPPO", "MPLight", "FMA2C"
 # What the tables show beside delay; the CSV file has all controllers.
 SHOWN = "max pressure", "greedy", "pressure within 100 m", "trained"
@@ -104,7 +102,7 @@ def _lines(
 
 def _medians(runs: Sequence[Run], controllers: Sequence[str], maps: Sequence[str]) -> Iterator[str]:
     published = read_published("delay_s")["fixed time"]
-    title = "Median delay, seconds per vehicle, and in brackets how many runs jammed"
+    title = "Median and interquartile mean of the delay, seconds per vehicle (jammed runs)"
     yield from ("", f"## {title}", "")
     yield from markdown(
         ["map", *controllers, "fixed time, published"],
@@ -117,14 +115,7 @@ def _medians(runs: Sequence[Run], controllers: Sequence[str], maps: Sequence[str
 
 def _median(runs: Iterable[Run], name: str, controller: str) -> str:
     of_cell = [run for run in runs if (run.traffic, run.controller) == (name, controller)]
-    if not of_cell:
-        return ""
-    middle_s = median(run.delay_s for run in of_cell)
-    jammed = sum(
-        run.delay_s > JAMMED * middle_s or run.arrived < (1 - STUCK) * run.demanded
-        for run in of_cell
-    )
-    return f"{middle_s:.1f}" + (f" ({jammed} of {len(of_cell)})" if jammed else "")
+    return robust(of_cell) if of_cell else ""
 
 
 def _best_published(measure: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from lab.evaluate.statistics import Estimate, estimate
@@ -25,6 +26,7 @@ from lab.tables import write_csv
 from models.atomic_write import atomic_write
 
 SUMO = version("eclipse-sumo")
+JAMMED, STUCK = 1.5, 1 / 3
 TEXTS = "controller", "version", "traffic", "sumo"
 
 
@@ -44,6 +46,7 @@ class Run:
         walk_red_s: the longest red of a crossing; 0 where SUMO runs the programs.
         classes: by SUMO's class of vehicles, their number and delay.
         departures, approaches: and the other values, see :class:`.Details`.
+        served: vehicles that arrived in the counted period.
         resco_trip_s, resco_waiting_s, resco_delay_s: see :class:`.metrics.Departed`; None where a
             run did not record them.
         resco_queue: see :class:`.RescoQueue`.
@@ -80,6 +83,7 @@ class Run:
     queue: float = 0.0
     walk_wait_s: float = 0.0
     walk_red_s: float = 0.0
+    served: int = 0
     resco_trip_s: float | None = None
     resco_waiting_s: float | None = None
     resco_queue: float | None = None
@@ -113,6 +117,7 @@ class Run:
             "trip_s": metrics.travel_s,
             "demanded": metrics.demanded,
             "arrived": metrics.arrived,
+            "served": metrics.served,
             "queue": sum(metrics.queues.values()),
             "queues": metrics.queues,
             "walks": walks.number,
@@ -169,10 +174,10 @@ def make_runs(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as file:
                     file.write(json.dumps(run).encode())
-        except BrokenExecutor:
-            raise InvalidScenarioError(ENDED) from None
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenExecutor):
+                raise InvalidScenarioError(ENDED) from None
             raise
     return {path: run for path, run in done.items() if run is not None}
 
@@ -220,3 +225,19 @@ def means_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], Estimat
     """Return the means by traffic and controller; a cell that lacks a value has none."""
     values = values_of(runs, measure).items()
     return {cell: estimate(measured) for cell, measured in values if None not in measured}
+
+
+def robust(runs: Sequence[Run]) -> str:
+    """Return the median and the interquartile mean of one cell's delay, and how many runs jammed.
+
+    A run has jammed if its delay is above 1.5 x the median, or more than a third of its vehicles
+    have not arrived.
+    """
+    delays_s = np.sort([run.delay_s for run in runs])
+    middle_s, quarter = np.median(delays_s), len(runs) // 4
+    jammed = sum(
+        run.delay_s > JAMMED * middle_s or run.arrived < (1 - STUCK) * run.demanded for run in runs
+    )
+    inner_s = delays_s[quarter : len(runs) - quarter].mean()
+    found = f"{middle_s:.1f}, {inner_s:.1f}"
+    return f"{found} ({jammed} of {len(runs)})" if jammed else found

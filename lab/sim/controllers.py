@@ -165,6 +165,8 @@ GREEDY = QueueRule("all")
 MAX_PRESSURE = QueueRule("standing", pressure=True)
 """Greedy and max pressure as in RESCO, Ault and Sharon, NeurIPS 2021, Datasets and Benchmarks."""
 
+# What a policy observes. Without a lead, light traffic makes signals change all the time.
+OBSERVED_QUEUES = QueueRule(None, shared=False, yielding=1.0, hysteresis=1.0)
 
 NO_CALLS: Mapping[str, float] = MappingProxyType({})
 
@@ -313,11 +315,21 @@ def policy_control(scenario: Scenario, weights: Path) -> MakeController:
 
 GUARDED = " behind the safety layer"  # of a controller's name
 
-CONTROLS: dict[str, Callable[[Scenario], Control]] = {
+Registry = dict[str, Callable[[Scenario], Control]]
+
+BY_SUMO: Registry = {
     "fixed time": own_programs,
     "Webster": webster,
     "actuated": lambda scenario: actuated(scenario, "actuated"),
     "delay-based": lambda scenario: actuated(scenario, "delay_based"),
-    "max pressure": lambda scenario: partial(QueueController, MAX_PRESSURE),
-    "greedy": lambda scenario: partial(QueueController, GREEDY),
 }
+BY_QUEUES: Registry = {
+    "max pressure": lambda scenario: partial(QueueController, MAX_PRESSURE),
+    "pressure within 100 m": lambda scenario: partial(
+        QueueController,
+        MAX_PRESSURE._replace(counts="all", range_m=100.0, hysteresis=scenario.lead),
+    ),
+    "greedy": lambda scenario: partial(QueueController, GREEDY),
+    "longest queue": lambda scenario: partial(QueueController, OBSERVED_QUEUES),
+}
+CONTROLS = BY_SUMO | BY_QUEUES

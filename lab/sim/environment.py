@@ -110,7 +110,11 @@ class Environment:
 
     @property
     def is_over(self) -> bool:
-        return self.time_s >= self.scenario.end_s
+        ends_s = self.scenario.counted_s[1]
+        if self.scenario.drain_s and self.time_s >= ends_s:
+            is_empty = libsumo.simulation.getMinExpectedNumber() == 0
+            return is_empty or self.time_s >= self.scenario.end_s
+        return self.time_s >= ends_s
 
     @property
     def phases(self) -> dict[str, int]:
@@ -151,7 +155,9 @@ class Environment:
                 self._simulate()
         if self._loops is not None:
             self._loops.measure(self._signals, self.time_s - began_s)
-        self._queues.count(self.standing)
+        begin_s, end_s = self.scenario.counted_s
+        if begin_s < self.time_s <= end_s:
+            self._queues.count(self.standing)
         return self._observe(self._detect)
 
     def _simulate(self) -> None:
@@ -233,10 +239,12 @@ class Environment:
         ]
         libsumo.close()
         trips, queues = read_trips(self._outputs / TRIPS), self._queues
-        metrics = sum_up(trips, queues.of_junctions, self._outputs / STATISTICS, classes)
-        if not self.scenario.detailed:
+        scenario, statistics = self.scenario, self._outputs / STATISTICS
+        period = (scenario.counted_s, self.time_s) if scenario.drain_s else ()
+        metrics = sum_up(trips, queues.of_junctions, statistics, classes, *period)
+        if not scenario.detailed:
             return metrics
-        scenario, routes = self.scenario, self._outputs / ROUTES
+        routes = self._outputs / ROUTES
         net, period_s = scenario.sumo_net, (scenario.begin_s, self.time_s)
         values, network = trips.values, scenario.network
         details = read_details(values, routes, pending, net, network, queues, period_s)

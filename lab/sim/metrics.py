@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,7 @@ class Incidents(NamedTuple):
 
 
 NO_INCIDENTS = Incidents(0, 0, 0)
+ALWAYS = -math.inf, math.inf
 
 
 class Departed(NamedTuple):
@@ -98,7 +100,8 @@ class Metrics:
         travel_s: from the planned departure to the arrival or the end of the simulation.
         time_loss_s: lost against free driving at the desired speed.
         queues: by junction, mean number of standing vehicles on its incoming lanes.
-        demanded, arrived: numbers of vehicles.
+        demanded, arrived: numbers of vehicles, of which those had arrived at the end.
+        served: vehicles that arrived in the counted period.
         walks: of pedestrians.
         classes: by SUMO's class of vehicles, their number and mean time loss.
         details: of a scenario that asks for them.
@@ -116,6 +119,7 @@ class Metrics:
     classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     details: Details | None = None
     departed: Departed = NO_DEPARTURES
+    served: int = 0
 
     def delay_s(self, pedestrian_weight: float, bus_weight: float = 1.0) -> float:
         """Return the mean delay, in which a pedestrian or a bus counts as so many vehicles."""
@@ -138,23 +142,32 @@ def sum_up(
     queues: Mapping[str, float],
     statistics: Path | None = None,
     classes: Mapping[str, str] = NO_CLASSES,
+    counted_s: tuple[float, float] = ALWAYS,
+    end_s: float = math.inf,
 ) -> Metrics:
     """Return the metrics of a run's trips.
 
     Args:
         statistics: SUMO's statistic file.
         classes: by type of vehicle.
+        counted_s: begin and end of the period whose planned departures count.
+        end_s: of the simulation.
 
     Raises:
         InvalidScenarioError: SUMO counts more vehicles.
     """
-    values, number = trips.values, len(trips.kinds)
+    number = len(trips.kinds)
     vehicles, incidents = (0, NO_INCIDENTS) if statistics is None else _read_statistics(statistics)
     if number < vehicles:
         raise InvalidScenarioError(
             f"SUMO reports the trips of {number} of {vehicles} vehicles: some, or their types, have"
             " the parameter has.tripinfo.device. Remove it: the delay counts all vehicles."
         )
+    arrivals_s = trips.values["arrival"]
+    served = (arrivals_s >= max(0, counted_s[0])) & (arrivals_s <= counted_s[1])
+    if counted_s != ALWAYS:
+        trips = trips.planned(counted_s, end_s)
+    values, number = trips.values, len(trips.kinds)
     driven = np.column_stack([values[key] for key in ("waitingTime", "duration", "timeLoss")])
     times = driven + values["departDelay"][:, None]
     waiting, travel, time_loss = times.mean(axis=0) if number else (0.0, 0.0, 0.0)
@@ -174,6 +187,7 @@ def sum_up(
             each: (len(losses[each]), float(np.mean(losses[each]))) for each in sorted(losses)
         },
         departed=Departed.of(values),
+        served=int(served.sum()),
     )
 
 

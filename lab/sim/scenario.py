@@ -77,6 +77,9 @@ class Scenario:
         network: says which signals decide, and among which phases.
         net: SUMO's network, which has these signals.
         begin_s, end_s: of the simulation, in SUMO's clock.
+        warm_up_s: from the begin on; vehicles that are to depart in it do not count.
+        drain_s: before the end; vehicles that are to depart in it do not count, and the simulation
+            ends in it as soon as no vehicle is left.
         decision_s: seconds from a decision to the next.
         yellow_s, all_red_s: that a change of phase takes, before the new green.
         min_green_s: green that a phase has at least.
@@ -120,6 +123,8 @@ class Scenario:
     detector_reads: float | None = None
     detectors: bool = False
     lead: float = 1.0
+    warm_up_s: int = 0
+    drain_s: int = 0
 
     def __post_init__(self) -> None:
         if self.end_s <= self.begin_s:
@@ -144,6 +149,11 @@ class Scenario:
         """What SUMO reads, without the files that these include."""
         more = () if self.configured is None else self.configured.files
         return (self.net, *self.demand.files, *self.additional, *more)
+
+    @property
+    def counted_s(self) -> tuple[int, int]:
+        """The period whose planned departures count."""
+        return self.begin_s + self.warm_up_s, self.end_s - self.drain_s
 
     @property
     def sumo_net(self) -> SumoNet:

@@ -29,6 +29,12 @@ def shipped_demand(
     return DailyDemand(NET_FILE, DEMAND_FILE, begin_s, end_s, scale, profile, unusual)
 
 
+def steady_profile(second_of_day: float) -> DayProfile:
+    """Return a day of full demand in the directions of one time."""
+    _, evening = read_demand(DEMAND_FILE).profile.at(second_of_day)
+    return DayProfile((1.0,) * 24, (evening,) * 24)
+
+
 def shipped_scenario(
     demand: DailyDemand, breakdowns: Iterable[Breakdown] = (), elements: tuple[str, ...] = ()
 ) -> Scenario:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,18 @@ class Trips(NamedTuple):
     values: Values
     kinds: list[str]
     walks_s: list[float]
+
+    def planned(self, period_s: tuple[float, float], end_s: float) -> Trips:
+        """Return the trips that were to begin in a period, with all walks.
+
+        Args:
+            end_s: of the simulation, until which vehicles waited that never departed.
+        """
+        departed_s = np.where(self.values["depart"] >= 0, self.values["depart"], end_s)
+        planned_s = departed_s - self.values["departDelay"]
+        counts = (planned_s >= period_s[0]) & (planned_s < period_s[1])
+        values = {name: column[counts] for name, column in self.values.items()}
+        return Trips(values, [*compress(self.kinds, counts)], self.walks_s)
 
 
 def read_trips(path: Path) -> Trips:

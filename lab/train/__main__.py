@@ -20,10 +20,11 @@ from typing import get_type_hints
 import torch
 from tqdm import tqdm
 
+from lab.evaluate.cases import RESCO, STUDIES
 from lab.evaluate.checks import check_routes, check_signals
 from lab.sim.environment import layers_of
 from lab.sim.options import add_scenario, refuse_city_options, scenario_of
-from lab.sim.scenario import InvalidScenarioError
+from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError, write_atomically
 from lab.train.greedy import fits, make_greedy
@@ -36,7 +37,7 @@ from lab.train.policy_network import (
     read_state_dict,
 )
 from lab.train.run import train
-from lab.train.traffic import DrawnHours, OneScenario, Traffic
+from lab.train.traffic import VALIDATION_SEED, DrawnHours, OneScenario, Traffic
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
@@ -73,6 +74,13 @@ def main() -> None:
     )
     add_scenario(parser, required=False)
     parser.add_argument(
+        "--resco",
+        type=Path,
+        metavar="FOLDER",
+        help="train for a map of RESCO, such as resco_benchmark/environments/cologne8, under the"
+        " benchmark's rules and with all vehicles counted",
+    )
+    parser.add_argument(
         "--safety",
         action="store_true",
         help="train behind the safety layer, whose times replace yellow, all red and minimum green;"
@@ -104,6 +112,8 @@ def main() -> None:
         parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
     if options.network is None:
         refuse_city_options(parser, options, but=("counts", "cyclic"))
+    elif options.resco is not None:
+        parser.error("--resco is a map with its own --network")
     try:
         run(options)
     except (
@@ -144,7 +154,7 @@ def run(options: argparse.Namespace) -> None:
             imitate(rounds, config.seed, traffic, first, start, options.workers)
     trained = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), trained=trained))
-    if isinstance(traffic, OneScenario):
+    if isinstance(traffic, OneScenario) and options.network is not None:
         path, scenario = options.network.resolve(), traffic.scenario
         counts, times = scenario.counts, scenario.times
         tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts, times=times))
@@ -153,16 +163,17 @@ def run(options: argparse.Namespace) -> None:
 def settings_of(options: argparse.Namespace) -> tuple[Config, int, str]:
     """Return MAPPO's settings, the rounds of imitation, and the start."""
     config, rounds, rule = Config(), 0, "greedy"
-    if options.network is None and options.safety:
+    is_shipped = options.network is None and options.resco is None
+    if is_shipped and options.safety:
         config, rounds, rule = SAFE_POLICY, SAFE_ROUNDS, str(SHIPPED_POLICY)
-    elif options.network is None:
+    elif is_shipped:
         config = POLICY
     given = {
         each.name: getattr(options, each.name)
         for each in fields(Config)
         if getattr(options, each.name, None) is not None
     }
-    if options.network is not None:
+    if not is_shipped:
         given.setdefault("repeats", given.get("episodes", config.episodes))
     if options.imitation_rounds is not None:
         rounds = options.imitation_rounds
@@ -171,14 +182,27 @@ def settings_of(options: argparse.Namespace) -> tuple[Config, int, str]:
 
 def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
     """Return the traffic that the options name, and its network."""
-    if options.network is not None:
-        scenario = replace(scenario_of(options), guarded=options.safety)
+    if options.network is not None or options.resco is not None:
+        scenario = _map_of(options.resco) if options.resco else scenario_of(options)
+        scenario = replace(scenario, guarded=options.safety)
         if scenario.guarded:
             layers_of(scenario)
         return OneScenario(scenario, options.validation_seeds or 6), scenario.network
     rules = options.safety, options.cyclic, options.counts
     hours = DrawnHours(options.validation_seeds or 2, *rules)
     return hours, hours.example.network
+
+
+def _map_of(folder: Path) -> Scenario:
+    """Return the scenario of a map of RESCO under the benchmark's rules.
+
+    Raises:
+        InvalidNetworkError, InvalidScenarioError: there is no such map.
+    """
+    maps = {each.name: each for each in STUDIES[RESCO]["compared"].traffic}
+    if folder.name not in maps:
+        raise InvalidScenarioError(f"{folder} is none of RESCO's maps: {', '.join(maps)}.")
+    return maps[folder.name].scenario(VALIDATION_SEED, folder.parent)
 
 
 def check_start(file: NetworkFile, path: Path) -> None:

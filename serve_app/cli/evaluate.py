@@ -68,8 +68,6 @@ def _evaluate(options: argparse.Namespace) -> None:
         if options.export is not None:
             export(comparison, options.export)
     times = comparison.scenario.times
-    deciding = (
-        "Max pressure, greedy and the policy" if options.policy else "Max pressure and greedy"
-    )
+    deciding = "The queue rules and the policy" if options.policy else "The queue rules"
     notes.print(f"{deciding} had {times}.")
     notes.print(f"{page} compares {', '.join(comparison.controllers)}.")

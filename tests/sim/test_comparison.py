@@ -59,7 +59,7 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
     }
     assert "The worst approach is " in page
     made = {path: path.stat().st_mtime_ns for path in (output / "runs").iterdir()}
-    assert len(made) == 14
+    assert len(made) == 18
 
     (gone := min(made)).unlink()
     save(agent_for(network_of(town.scenario.network), seed=1), policy)
@@ -70,7 +70,7 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
         gone,
         *(again.keys() - made.keys()),
     }
-    assert len(again) == 16
+    assert len(again) == 20
 
 
 def test_shown_states_and_made_programs_are_exported(town, tmp_path):

@@ -258,3 +258,21 @@ def test_routes_that_leave_the_network_are_named_in_one_sentence(tmp_path, trip,
         run(scenario, 1, CONTROLS["fixed time"](scenario))
     assert said in str(told.value)
     assert "\n" not in str(told.value)
+
+
+def test_vehicles_of_the_warm_up_and_the_drain_do_not_count_and_the_run_ends_when_all_have_left(
+    tmp_path,
+):
+    trip = '<trip id="{0}" depart="{0}" from="west_to_station" to="park_to_east"/>'
+    whole = scenario_with(tmp_path, "".join(map(trip.format, range(BEGIN_S, END_S, 20))))
+    scenario = replace(whole, end_s=END_S + 900, warm_up_s=300, drain_s=900)
+    with Environment(scenario) as environment:
+        environment.reset(1)
+        while not environment.is_over:
+            environment.step({})
+        assert END_S < environment.time_s < END_S + 900
+        metrics = environment.metrics()
+    assert metrics.demanded == metrics.arrived == 300 // 20
+    assert 0 < metrics.served < 600 // 20
+    queues = run(replace(whole, warm_up_s=300, drain_s=299), 1, lambda _: KeepPhase()).queues
+    assert queues[STATION] >= 0

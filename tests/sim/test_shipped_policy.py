@@ -93,6 +93,6 @@ def test_the_longest_red_of_a_crossing_lasts_from_its_last_green_to_the_next():
     times = (0, walk), (20, stop), (70, walk), (590, stop)
     changes = [Change(begin_s + second, junction.id, state) for second, state in times]
     one = scenario.network.model_copy(update={"junctions": (junction,)})
-    reds = list(longest_reds(replace(scenario, network=one), changes))
+    reds = list(longest_reds(replace(scenario, network=one), changes, scenario.end_s))
     assert reds[0] == 50
     assert set(reds[1:]) == {600}

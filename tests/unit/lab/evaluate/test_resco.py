@@ -63,7 +63,7 @@ def test_the_page_has_medians_and_how_many_runs_jammed(tmp_path):
         run_of("greedy", 5, 31.0)
     ]
     always = [replace(run_of("actuated", seed, 900.0), arrived=600) for seed in (1, 2)]
-    assert "| cologne8 | 900.0 (2 of 2) | 20.0 (1 of 5) | 63.8 |" in page_of(
+    assert "| cologne8 | 900.0, 900.0 (2 of 2) | 20.0, 20.0 (1 of 5) | 63.8 |" in page_of(
         [*jam_in_one, *always], tmp_path
     )
 

@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
@@ -11,7 +12,14 @@ from lab.net.net import load_net
 from lab.sim import programs
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.fixed_time import FixedTime
-from lab.sim.programs import MAX_GREEN_S, MIN_GREEN_S, Programs, actuated, webster
+from lab.sim.programs import (
+    MAX_GREEN_S,
+    MIN_GREEN_S,
+    Programs,
+    actuated,
+    longest_greens_s,
+    webster,
+)
 from lab.sim.scenario import Scenario
 from lab.sim.shipped import shipped_demand, shipped_scenario
 from lab.sim.webster import (
@@ -104,12 +112,25 @@ def test_actuated_programs_show_the_nets_states_within_bounds_of_green(scenario,
     assert set(elements_of(actuated(scenario, kind))) == set(SHIPPED.ids)
 
 
-@pytest.mark.parametrize(("at_minimum", "first_s"), [(False, 27), (True, MIN_GREEN_S)])
-def test_an_actuated_program_begins_with_its_minimum_green_where_it_is_asked_to(
-    scenario, at_minimum, first_s
+def test_an_actuated_program_begins_with_its_minimum_green(scenario):
+    for logic in elements_of(actuated(scenario, "actuated")).values():
+        assert logic[0].get("duration") == f"{MIN_GREEN_S}"
+
+
+@pytest.mark.parametrize(
+    ("shares", "others_s", "longest_s"),
+    [
+        ([20, 10], [60, 60], [50, 50]),  # as long as SUMO allows
+        ([20, 10], [60, 24], [24, 12]),  # the second may wait for 24 s
+        ([20, 10], [10, 24], [20, 10]),
+        ([20, 1], [60, 24], [24, 5]),  # nothing below the shortest green
+    ],
+)
+def test_longest_greens_have_websters_proportions_within_the_longest_reds(
+    shares, others_s, longest_s
 ):
-    for logic in elements_of(actuated(scenario, "actuated", at_minimum)).values():
-        assert logic[0].get("duration") == f"{first_s}"
+    arrays = map(np.array, (shares, [5, 5], others_s))
+    assert longest_greens_s(*arrays) == longest_s
 
 
 def test_a_guarded_actuated_program_keeps_the_maximum_red_at_its_longest_greens(scenario):

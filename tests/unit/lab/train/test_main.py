@@ -26,6 +26,24 @@ def test_options_of_a_city_are_refused_without_its_network(options, monkeypatch,
 
 
 @pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--resco", "maps/nowhere"], "maps/nowhere is none of RESCO's maps: grid4x4, "),
+        (["--resco", "maps/cologne1"], "maps/cologne1/cologne1.sumocfg is not there."),
+        (["--resco", "maps/cologne1", "--network", "a.json"], "a map with its own --network"),
+    ],
+)
+def test_only_a_map_of_resco_that_is_there_is_trained_for(
+    options, said, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["training", *options, "--output", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as ended:
+        training.main()
+    assert said in f"{ended.value} {capsys.readouterr().err}"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
     ("after_s", "sentence"),
     [
         ([41.0, 43.0, 42.0], "The difference, 3.0 ± 0.0 s, is more than chance explains."),
