@@ -32,7 +32,7 @@ from models.networks.file import InvalidNetworkError
 from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY, InvalidPolicyFileError
 
 ROOT = Path(__file__).parents[2]
-UNFINISHED, POLICIES = ROOT / "reports/evaluation", ROOT / "reports/resco/policies"
+UNFINISHED, POLICIES = ROOT / "reports/evaluation", ROOT / "models/weights/resco"
 RUNS_FILE, RESCO_FILE = ROOT / "models/reports/policy_runs.csv", ROOT / "docs/resco.csv"
 COLUMNS = (
     *("controller", "version", "traffic", "seed", "delay_s", "waiting_s", "trip_s"),
