@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 
 # Below the kernel's range for outgoing connections, which could take a port that was just free,
 # and apart from Ray's ports and those of instances (load_tests/harness/system.py).
 _PORTS = range(11_000, 20_000)
+# HAProxy shares a port with another one that found it free at the same time, and neither is told:
+# processes that test side by side have separate ports.
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")
+_OWN = _PORTS[int(_WORKER) + 1 :: 16]
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
@@ -16,7 +21,7 @@ def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
     found: list[int] = []
     with contextlib.ExitStack() as held:
         while len(found) < number:
-            port = random.choice(_PORTS)
+            port = random.choice(_OWN)
             with contextlib.suppress(OSError):
                 held.enter_context(socket.create_server((host, port)))
                 found.append(port)
