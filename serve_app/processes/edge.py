@@ -320,8 +320,8 @@ class Edge:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Return whether every port accepts connections."""
-        return all(map(_answers, self.listeners().values()))
+        """Return whether every port accepts connections, after which HAProxy makes its socket."""
+        return all(map(_answers, self.listeners().values())) and self.socket.exists()
 
     def is_running(self) -> bool:
         return bool(self._processes())
