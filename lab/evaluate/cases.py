@@ -172,9 +172,8 @@ class Traffic:
             rules = self.decision_s, self.yellow_s
             return scenario_of_map(maps or Path(), self.name, *rules)
         begin_s = HOUR_S * self.begin.hour + 60 * self.begin.minute
-        unusual, profile = (seed if self.unusual else None), None
-        if self.steady:
-            profile = steady_profile(begin_s)
+        unusual = seed if self.unusual else None
+        profile = steady_profile(begin_s) if self.steady else None
         demand = shipped_demand(begin_s, scale=self.scale, profile=profile, unusual=unusual)
         if self.walkers_per_hour is not None:
             return crossings_scenario(demand, self.walkers_per_hour)

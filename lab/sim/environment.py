@@ -110,11 +110,10 @@ class Environment:
 
     @property
     def is_over(self) -> bool:
-        ends_s = self.scenario.counted_s[1]
-        if self.scenario.drain_s and self.time_s >= ends_s:
-            is_empty = libsumo.simulation.getMinExpectedNumber() == 0
-            return is_empty or self.time_s >= self.scenario.end_s
-        return self.time_s >= ends_s
+        if self.time_s < self.scenario.counted_s[1]:
+            return False
+        n_left = libsumo.simulation.getMinExpectedNumber
+        return self.time_s >= self.scenario.end_s or n_left() == 0
 
     @property
     def phases(self) -> dict[str, int]:
@@ -240,7 +239,8 @@ class Environment:
         libsumo.close()
         trips, queues = read_trips(self._outputs / TRIPS), self._queues
         scenario, statistics = self.scenario, self._outputs / STATISTICS
-        period = (scenario.counted_s, self.time_s) if scenario.drain_s else ()
+        counts_all = scenario.counted_s == (scenario.begin_s, scenario.end_s)
+        period = () if counts_all else (scenario.counted_s, self.time_s)
         metrics = sum_up(trips, queues.of_junctions, statistics, classes, *period)
         if not scenario.detailed:
             return metrics

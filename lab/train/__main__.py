@@ -201,7 +201,7 @@ def _map_of(folder: Path) -> Scenario:
     """
     maps = {each.name: each for each in STUDIES[RESCO]["compared"].traffic}
     if folder.name not in maps:
-        raise InvalidScenarioError(f"{folder} is none of RESCO's maps: {', '.join(maps)}.")
+        raise InvalidScenarioError(f"{folder} is not a map of RESCO; these are: {', '.join(maps)}.")
     return maps[folder.name].scenario(VALIDATION_SEED, folder.parent)
 
 

@@ -10,10 +10,11 @@ import socket
 # Below the kernel's range for outgoing connections, which could take a port that was just free,
 # and apart from Ray's ports and those of instances (load_tests/harness/system.py).
 _PORTS = range(11_000, 20_000)
-# HAProxy shares a port with another one that found it free at the same time, and neither is told:
-# processes that test side by side have separate ports.
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")
-_OWN = _PORTS[int(_WORKER) + 1 :: 16]
+# The number of this process among those of pytest-xdist; -1 outside of them.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw"))
+# Two HAProxies can listen at one port without an error, so processes that test side by side have
+# separate ports.
+_OWN = _PORTS[WORKER + 1 :: 16]
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
+from load_tests.harness.free_ports import WORKER
 from load_tests.harness.processes import titled
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.states_folder import states_folder
@@ -38,9 +38,8 @@ _BASES = range(27000, 30000, 500)
 
 def free_port_base() -> int:
     """Find a range of ports without a listener; each xdist worker searches its own half."""
-    taken = {port for port, _ in listeners()}
-    half = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
-    return next(base for base in _BASES[half::2] if not taken & set(range(base, base + 500)))
+    taken, bases = {port for port, _ in listeners()}, _BASES[WORKER % 2 :: 2]
+    return next(base for base in bases if not taken & set(range(base, base + 500)))
 
 
 def application(

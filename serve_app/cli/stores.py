@@ -36,7 +36,7 @@ def read_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T]
     """Run work on the store of an instance.
 
     Raises:
-        StoreError: there is none.
+        StoreError: there is no store.
     """
     return with_store(Settings.of_instance(options.port_base).existing_store_url(), work)
 

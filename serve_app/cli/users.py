@@ -50,7 +50,7 @@ def _add(options: argparse.Namespace) -> None:
 
 def _passwd(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
-    settings.existing_store_url()  # raises if there is none
+    settings.existing_store_url()  # raises if it does not exist
     password = _read_password()
 
     async def change(store: Store) -> None:

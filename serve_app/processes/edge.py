@@ -320,7 +320,7 @@ class Edge:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Return whether every port accepts connections, after which HAProxy makes its socket."""
+        """Return whether every port accepts connections, and the socket is there, which is last."""
         return all(map(_answers, self.listeners().values())) and self.socket.exists()
 
     def is_running(self) -> bool:

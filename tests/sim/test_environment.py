@@ -274,5 +274,5 @@ def test_vehicles_of_the_warm_up_and_the_drain_do_not_count_and_the_run_ends_whe
         metrics = environment.metrics()
     assert metrics.demanded == metrics.arrived == 300 // 20
     assert 0 < metrics.served < 600 // 20
-    queues = run(replace(whole, warm_up_s=300, drain_s=299), 1, lambda _: KeepPhase()).queues
-    assert queues[STATION] >= 0
+    warmed_up = run(replace(whole, warm_up_s=300), 1, lambda _: KeepPhase())
+    assert warmed_up.demanded == 300 // 20

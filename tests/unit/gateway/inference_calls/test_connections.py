@@ -16,7 +16,7 @@ PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def answering(answers: list[bytes]) -> Misbehave:
-    """Answer each request with the next of these answers, and with the last of them for ever."""
+    """Answer each request with the next of these answers, and further ones with the last."""
 
     def answer(connection: socket.socket, number: int) -> None:
         data = answers[min(number, len(answers)) - 1]

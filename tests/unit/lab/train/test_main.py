@@ -28,7 +28,7 @@ def test_options_of_a_city_are_refused_without_its_network(options, monkeypatch,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--resco", "maps/nowhere"], "maps/nowhere is none of RESCO's maps: grid4x4, "),
+        (["--resco", "maps/nowhere"], "maps/nowhere is not a map of RESCO; these are: grid4x4, "),
         (["--resco", "maps/cologne1"], "maps/cologne1/cologne1.sumocfg is not there."),
         (["--resco", "maps/cologne1", "--network", "a.json"], "a map with its own --network"),
     ],
