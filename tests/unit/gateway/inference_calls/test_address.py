@@ -4,6 +4,7 @@ import pytest
 
 from deployments.gateway.inference_calls.address import find_base_url
 from deployments.ray_private.serve import Front
+from load_tests.harness.free_ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,8 @@ async def test_an_edge_that_listens_is_preferred():
     async def read_front():
         return Front("127.0.0.1", 8000, {"inference": "/many"})
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        edge = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    port = free_port()
+    edge = f"http://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
         assert await find_base_url("inference", edge, read_front) == f"{edge}/many"
     assert await find_base_url("inference", edge, read_front) == "http://127.0.0.1:8000/many"

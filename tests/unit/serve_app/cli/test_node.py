@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from load_tests.harness.free_ports import free_port
 from load_tests.harness.shipped import shipped_config
 from serve_app.rollout.code_version import VARIABLE, stamp
 
@@ -87,8 +88,8 @@ def test_only_the_url_of_a_redis_is_checked(greenwave, monkeypatch, url, printed
     [("STORE_URL", "redis://:secret@127.0.0.1:{}/0"), ("RAY_REDIS_ADDRESS", "127.0.0.1:{}")],
 )
 def test_an_unreachable_redis_is_named_without_its_password(greenwave, monkeypatch, name, form):
-    with socket.create_server(("127.0.0.1", 0)) as redis:
-        port = redis.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         monkeypatch.setenv(name, form.format(port))
         assert greenwave("cluster", "node").code == 0
     refused = greenwave("cluster", "node")

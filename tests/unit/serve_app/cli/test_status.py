@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from load_tests.harness.free_ports import free_port
 from serve_app.cli import status as status_command
 from serve_app.cli.main import main
 from serve_app.processes.edge import Edge
@@ -124,8 +125,8 @@ def test_down_leaves_the_files_of_a_system_with_another_data_folder(monkeypatch,
     files.mkdir()
     (tmp_path / "another").mkdir()
     (tmp_path / "another" / "edge.sock").touch()
-    with socket.create_server(("127.0.0.1", 0)) as edge:
-        ports = Ports(http=edge.getsockname()[1])
+    ports = Ports(http=free_port())
+    with socket.create_server(("127.0.0.1", ports.http)):
         instance = Instance(tmp_path / "another", ports, files)
         monkeypatch.setattr(status_command, "instance_of", lambda port_base: instance)
         assert main(["down"]) == 0
