@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -68,7 +68,7 @@ class Transcoder(GRPCInferenceServiceServicer):  # type: ignore[misc]
         exchange: sends HTTP requests.
     """
 
-    def __init__(self, url: str, exchange: Exchange[Awaitable[Reply | NoReply]]) -> None:
+    def __init__(self, url: str, exchange: Exchange) -> None:
         self._url = url
         self._exchange = exchange
 

@@ -9,7 +9,6 @@
 """
 
 from greenwave.client.aio import AsyncClient
-from greenwave.client.batch import Batch
 from greenwave.client.blocking import Client
 from greenwave.client.errors import (
     GreenwaveError,
@@ -36,7 +35,6 @@ from greenwave.client.results import (
     Loan,
     Prediction,
     Predictions,
-    Received,
     RunInfo,
     RunSteps,
     Sample,
@@ -49,7 +47,6 @@ __all__ = [
     "Account",
     "Addresses",
     "AsyncClient",
-    "Batch",
     "Card",
     "Client",
     "Customer",
@@ -66,7 +63,6 @@ __all__ = [
     "Observed",
     "Prediction",
     "Predictions",
-    "Received",
     "RefusedError",
     "Retries",
     "RunInfo",

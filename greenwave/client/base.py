@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from greenwave.client.call import Call
+from greenwave.client.call import Call, Exchange
+from greenwave.client.connections import Connections
 from greenwave.client.engine import CallEngine
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.forecasts import Density, Flow
@@ -20,14 +20,9 @@ from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.service import Mode
 from greenwave.client.settings import CONNECTIONS, RETRIES, TIMEOUTS, Addresses, Retries, Timeouts
 
-AnyExchange = TypeVar("AnyExchange")
 
-
-class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
+class BaseClient(ABC, Generic[Mode]):
     """A client of a running system."""
-
-    _connect: Callable[[int, ssl.SSLContext | None, str | None], AnyExchange]
-    _make_lock: Callable[[], Any]
 
     def __init__(
         self,
@@ -42,7 +37,7 @@ class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
         connections: int = CONNECTIONS,
         tls: ssl.SSLContext | None = None,
         unix_socket: str | Path | None = None,
-        exchange: AnyExchange | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         """Make a client, which connects with its first call.
 
@@ -63,14 +58,15 @@ class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
         if token is not None and (username is not None or password is not None):
             raise InvalidInputError("Give a token, or a username and a password, not both")
-        super().__init__(timeouts, retries, make_login(at.gateway, username, password))
+        login = make_login(at.gateway, username, password)
         self._bearer = make_bearer(token, "token", "what `greenwave tokens create` has written")
         origin = "INFERENCE_TOKEN of the service"
         inference_bearer = make_bearer(inference_token, "inference_token", origin)
-        self._closed = False
         path = None if unix_socket is None else str(unix_socket)
-        self._connections = exchange or self._connect(connections, tls, path)
-        self._login_lock = self._make_lock()
+        self._exchange: Exchange = exchange or Connections(connections, tls, path)
+        self._engine = CallEngine(self._exchange, timeouts, retries, login)
+        self._closed = False
+        self._open()
         perform = self._perform
         self.gateway: Gateway[Mode] = Gateway(perform, at.gateway)
         self.inference: Inference[Mode] = Inference(perform, at.inference, inference_bearer)
@@ -88,6 +84,9 @@ class BaseClient(CallEngine, Generic[Mode, AnyExchange]):
         """
         headers = {**self._bearer, **run_headers(name)}
         return Run(self._perform, self._addresses.gateway, headers)
+
+    def _open(self) -> None:
+        """Begin what performs calls."""
 
     def _check_open(self, call: Call[Any]) -> None:
         if self._closed:

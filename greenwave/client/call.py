@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Result = TypeVar("Result")
-AnyOutcome = TypeVar("AnyOutcome", covariant=True)
 
 
 class Effect(Enum):
@@ -93,9 +92,9 @@ class Send:
     connect_s: float
 
 
-class Exchange(Protocol[AnyOutcome]):
-    """Sends requests, and returns their outcomes, or awaitables of them."""
+class Exchange(Protocol):
+    """Sends requests."""
 
-    def __call__(self, send: Send, /) -> AnyOutcome: ...
+    async def __call__(self, send: Send, /) -> Reply | NoReply: ...
 
-    def close(self) -> Any: ...
+    async def close(self) -> None: ...

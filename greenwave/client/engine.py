@@ -1,16 +1,13 @@
-"""Performs a call: attempts, pauses and logins within one deadline.
-
-What a call waits for is in the two kinds of clients, which differ in nothing else.
-"""
+"""Performs a call: attempts, pauses and logins within one deadline."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from greenwave.client.call import Call, Effect, NoReply, Reply, Result, Send
+from greenwave.client.call import Call, Effect, Exchange, Reply, Result, Send
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,
@@ -26,48 +23,36 @@ from greenwave.client.settings import Retries, Timeouts
 _COMMON = {"user-agent": "greenwave-client", "accept": "application/json"}
 
 
-class CallEngine(ABC):
+class CallEngine:
     """Decides how calls are performed, and keeps the token that they share.
-
-    The coroutines of a blocking client block, and never suspend.
 
     Args:
         login: None for a client without user name and password.
         clock: monotonic, in seconds.
         chance: a random number from 0 to 1.
+        pause: waits so many seconds.
     """
 
     def __init__(
         self,
+        exchange: Exchange,
         timeouts: Timeouts,
         retries: Retries,
         login: Login | None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._exchange = exchange
         self._timeouts = timeouts
         self._retries = retries
         self._login = login
+        self._login_lock = asyncio.Lock()
         self._clock = clock
         self._chance = chance
+        self._pause = pause
 
-    @abstractmethod
-    async def _exchange(self, send: Send, /) -> Reply | NoReply:
-        """Send a request within its times."""
-
-    @abstractmethod
-    async def _pause(self, seconds: float, /) -> None:
-        """Wait."""
-
-    @abstractmethod
-    async def _acquire(self, timeout_s: float, /) -> bool:
-        """Take the lock of logins; return False if other calls hold it for too long."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Release the lock of logins."""
-
-    async def _complete(self, call: Call[Result]) -> Result:
+    async def complete(self, call: Call[Result]) -> Result:
         """Return the result of a call.
 
         Raises:
@@ -138,12 +123,16 @@ class CallEngine(ABC):
         login = self._login_of(call)
         if token := login.fresh(self._clock()):
             return token
-        if not await self._acquire(max(0.0, deadline - self._clock())):
-            raise UnavailableError("Other calls' login took too long", call=str(login.call))
+        try:
+            async with asyncio.timeout(deadline - self._clock()):
+                await self._login_lock.acquire()
+        except TimeoutError:
+            message = "Other calls' login took too long"
+            raise UnavailableError(message, call=str(login.call)) from None
         try:
             return await self._renew(login, deadline)
         finally:
-            self._release()
+            self._login_lock.release()
 
     async def _renew(self, login: Login, deadline: float) -> str:
         now = self._clock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,11 +9,9 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from greenwave.client import tensors
-from greenwave.client.batch import Batch
 from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import (
-    MAX_BATCH_ROWS,
     checked_items,
     checked_key,
     checked_observation,
@@ -32,7 +29,6 @@ from greenwave.client.results import (
     SnakeForm,
 )
 from greenwave.client.service import (
-    Blocking,
     Mode,
     Perform,
     ProbedService,
@@ -41,7 +37,7 @@ from greenwave.client.service import (
     operation,
     reading,
 )
-from greenwave.client.tensors import Array, Encoded, Rows
+from greenwave.client.tensors import Array, Rows
 
 
 class Observed(NamedTuple):
@@ -216,54 +212,21 @@ class Inference(ProbedService[Mode]):
             each = tensors.encode_runs(runs, n_rows)
         elif sequence_start:
             raise InvalidInputError("sequence_start needs runs")
-        body = tensors.request(encoded, each, keys, sequence_start)
-        return self._step(body, encoded.junctions, each, ids, key, headers)
-
-    def run(self, name: str | None = None) -> InferenceRun[Mode]:
-        """Return the calls of the inference service for one simulation run."""
-        return InferenceRun(self._perform, self._url, name, self._headers)
-
-    def batch(
-        self: Inference[Blocking], *, max_rows: int = MAX_BATCH_ROWS, max_waiting: int = 8192
-    ) -> Batch:
-        """Return an object that combines the steps of many simulators into few calls.
-
-        Args:
-            max_rows: rows in one call.
-            max_waiting: rows that wait for a call; ``send`` waits while there are more.
-        """
-        if inspect.iscoroutinefunction(self._perform):
-            raise InvalidInputError("An AsyncClient has no batch(): use a Client, or infer()")
-
-        def step(rows: Encoded, runs: list[bytes], ids: list[str]) -> Predictions:
-            body = tensors.request(rows, runs, tensors.encode_keys(ids, len(ids)), False)
-            call = self._step(body, rows.junctions, runs, ids, checked_key(None), {})
-            done: Predictions = self._perform(call)
-            return done
-
-        return Batch(step, max_rows, max_waiting)
-
-    def _step(
-        self,
-        request: tuple[int, bytes],
-        junctions: list[bytes],
-        runs: list[bytes],
-        request_ids: list[str],
-        key: str,
-        headers: Mapping[str, str],
-    ) -> Call[Predictions]:
-        """Describe a call with rows that are encoded; ``runs`` may be empty."""
-        length, body = request
+        length, body = tensors.request(encoded, each, keys, sequence_start)
         call = self._call(
             "POST",
             "/v2/models/policy/infer",
-            partial(tensors.read, request_ids),
+            partial(tensors.read, ids),
             Effect.IDEMPOTENT,
             key=key,
             data=body,
             headers={tensors.HEADER_LENGTH: str(length), **headers},
         )
-        return replace(call, is_incomplete=partial(_may_pass, junctions, runs))
+        return replace(call, is_incomplete=partial(_may_pass, encoded.junctions, each))
+
+    def run(self, name: str | None = None) -> InferenceRun[Mode]:
+        """Return the calls of the inference service for one simulation run."""
+        return InferenceRun(self._perform, self._url, name, self._headers)
 
 
 def _may_pass(junctions: list[bytes], runs: list[bytes], done: Predictions) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field
@@ -139,44 +139,6 @@ class Predictions:
     def failed(self) -> list[int]:
         """The rows without a step."""
         return [row for row, status in enumerate(self.status) if status != 200]
-
-    def part(self, begin: int, end: int) -> Predictions:
-        """Return the results of some consecutive rows."""
-        return Predictions(
-            self.action[begin:end],
-            self.confidence[begin:end],
-            self.step[begin:end],
-            self.status[begin:end],
-            self.code[begin:end],
-            self.request_ids[begin:end],
-        )
-
-
-@dataclass(frozen=True)
-class Received:
-    """The outcome of one ``send`` of a batch.
-
-    Attributes:
-        key: of the steps, to repeat them: ``infer(observations, junctions, runs=run, key=key)``.
-        error: None if the call was answered.
-    """
-
-    run: str
-    key: str
-    error: Exception | None
-    answered: Predictions | None = field(default=None, repr=False)
-
-    @property
-    def predictions(self) -> Predictions:
-        """The results of the rows.
-
-        Raises:
-            GreenwaveError: the call has none.
-        """
-        if self.answered is None:
-            assert self.error is not None
-            raise self.error
-        return self.answered
 
 
 class Probe(Form):

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import signal
 
-from greenwave.client.aio import Connections
+from greenwave.client.connections import Connections
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.settings import Addresses
 from serve_app.cli.hints import require

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 START_S = 300.0
 LOCK = ROOT / "requirements.lock"
-CLIENT = ("httpcore", "aiohttp", "pydantic")  # what docs/client.md says that the client needs
+CLIENT = ("aiohttp", "pydantic")  # what docs/client.md says that the client needs
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_config_of_another_form_is_refused_in_one_message(installed):
     assert "old.yaml is not valid" in refused.stderr
 
 
-def test_the_client_needs_three_libraries_and_no_ray(wheel, tmp_path):
+def test_the_client_needs_two_libraries_and_no_ray(wheel, tmp_path):
     pins = tmp_path / "pins"
     pins.write_text("\n".join(re.findall(r"^\S+==\S+", LOCK.read_text(), re.MULTILINE)))
     programs = new_environment(tmp_path / "client", wheel, "--constraint", str(pins), *CLIENT)

@@ -79,22 +79,6 @@ def test_a_call_of_many_runs_has_the_results_of_single_calls(client, run_id):
     assert begun.step == done.step
 
 
-def test_simulators_send_to_a_batch_and_receive_each_decision_once(addresses, run_id):
-    simulators, rounds = 64, 5
-    observations, junctions = rows_of(5)
-    steps: dict[str, list[int]] = {f"{run_id}.{n}": [] for n in range(simulators)}
-    with Client(addresses) as client, client.inference.batch() as batch:
-        for run in steps:
-            batch.send(run, junctions, observations)
-        for _ in range(simulators * rounds):
-            received = batch.recv(timeout_s=30)
-            assert received.predictions.failed == []
-            steps[received.run].append(received.predictions.step[0])
-            if len(steps[received.run]) < rounds:
-                batch.send(received.run, junctions, observations)
-    assert set(map(tuple, steps.values())) == {tuple(range(1, rounds + 1))}
-
-
 def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(addresses, run_id):
     n = 32
     with Client(addresses) as client:

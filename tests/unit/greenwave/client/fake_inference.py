@@ -1,6 +1,5 @@
 """An inference service without policy, which reads and answers requests as the real one does."""
 
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +24,6 @@ class FakeInference:
         lost: the calls whose answers are lost, from 1.
         failing: by run, the statuses of its next rows.
         calls: the rows of each call, as (run, junction).
-        open: calls wait until it is set; ``asked`` is set while one waits.
     """
 
     lost: set[int] = field(default_factory=set)
@@ -34,18 +32,10 @@ class FakeInference:
     steps: dict[tuple[str, str], int] = field(default_factory=dict)
     receipts: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     sent: list[Send] = field(default_factory=list)
-    open: threading.Event = field(default_factory=threading.Event)
-    asked: threading.Event = field(default_factory=threading.Event)
 
-    def __post_init__(self) -> None:
-        self.open.set()
-
-    def __call__(self, send: Send, /) -> Reply | NoReply:
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
         assert send.body is not None
         assert send.url == "http://inference/v2/models/policy/infer"
-        self.asked.set()
-        assert self.open.wait(20)
-        self.asked.clear()
         self.sent.append(send)
         run, key = send.headers.get("x-simulation-run"), send.headers["idempotency-key"]
         try:
@@ -81,7 +71,7 @@ class FakeInference:
         )
         return Reply(status, {name.decode(): value.decode() for name, value in headers}, body)
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
     def _step(self, run: str, junction: str, key: int, action: int) -> tuple[int, int, int]:
         if failures := self.failing.get(run):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
-from greenwave.client.call import Call, Effect, Exchange, NoReply, Reply, Send
+from greenwave.client.call import Call, Effect, NoReply, Reply, Send
 from greenwave.client.engine import CallEngine
 from greenwave.client.login import Login
 from greenwave.client.settings import RETRIES, TIMEOUTS, Retries, Timeouts
@@ -50,21 +50,7 @@ def step(effect: Effect = Effect.IDEMPOTENT, authorized: bool = False) -> Call[A
     )
 
 
-class Awaited:
-    """An exchange of a blocking client, to be awaited."""
-
-    def __init__(self, exchange: Exchange[Reply | NoReply]) -> None:
-        self._exchange = exchange
-
-    async def __call__(self, send: Send, /) -> Reply | NoReply:
-        await asyncio.sleep(0)
-        return self._exchange(send)
-
-    async def close(self) -> None:
-        self._exchange.close()
-
-
-class Play(CallEngine):
+class Play:
     """An engine whose requests take ``answer_s`` each.
 
     Attributes:
@@ -80,30 +66,29 @@ class Play(CallEngine):
         chance: float = 0.0,
         answer_s: float = 0.0,
     ) -> None:
-        super().__init__(timeouts, retries, login, lambda: self.now, lambda: chance)
         self.now = 1000.0
         self.sent: list[Send] = []
         self.pauses: list[float] = []
         self._coming = iter(outcomes)
         self._answer_s = answer_s
+        self._engine = CallEngine(
+            self, timeouts, retries, login, lambda: self.now, lambda: chance, self._pause
+        )
 
     def perform(self, call: Call[Result]) -> Result:
-        return asyncio.run(self._complete(call))
+        return asyncio.run(self._engine.complete(call))
 
     @property
     def paths(self) -> list[str]:
         return [send.url.removeprefix("http://service") for send in self.sent]
 
-    async def _exchange(self, send: Send, /) -> Reply | NoReply:
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
         self.sent.append(send)
         self.now += self._answer_s
         return next(self._coming)
 
-    async def _pause(self, seconds: float, /) -> None:
+    async def close(self) -> None: ...
+
+    async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.now += seconds
-
-    async def _acquire(self, timeout_s: float, /) -> bool:
-        return True
-
-    def _release(self) -> None: ...

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from greenwave.client import (
 )
 from greenwave.client.call import NoReply, Reply, Send
 from tests.support.raw_server import Server, keep_silent
-from tests.unit.greenwave.client.play import LOST, Awaited, answer, granted
+from tests.unit.greenwave.client.play import LOST, answer, granted
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 
@@ -35,7 +37,8 @@ class FakeGateway:
     asked: Counter[str] = field(default_factory=Counter)
     closed: bool = False
 
-    def __call__(self, send: Send, /) -> Reply | NoReply:
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
+        await asyncio.sleep(0)
         path = send.url.removeprefix("http://gateway")
         self.asked[path] += 1
         if path == "/api/auth/login":
@@ -55,7 +58,7 @@ class FakeGateway:
         }
         return answer(200, body)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.closed = True
 
 
@@ -67,9 +70,7 @@ def act_blocking(gateway: FakeGateway, times: int) -> list[Decision]:
 
 def act_awaiting(gateway: FakeGateway, times: int) -> list[Decision]:
     async def act() -> list[Decision]:
-        async with AsyncClient(
-            "http://gateway", "ann", "secret", exchange=Awaited(gateway)
-        ) as client:
+        async with AsyncClient("http://gateway", "ann", "secret", exchange=gateway) as client:
             run = client.run("run-1")
             return [await run.act(JUNCTION, OBSERVATION) for _ in range(times)]
 
@@ -105,22 +106,22 @@ def test_threads_that_start_together_log_in_once():
 
 async def test_tasks_that_start_together_log_in_once():
     gateway = FakeGateway()
-    async with AsyncClient("http://gateway", "ann", "x", exchange=Awaited(gateway)) as client:
+    async with AsyncClient("http://gateway", "ann", "x", exchange=gateway) as client:
         await asyncio.gather(*(client.run().act(JUNCTION, OBSERVATION) for _ in range(8)))
     assert gateway.asked["/api/auth/login"] == 1
 
 
 async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the_next():
-    began, gateway = asyncio.Event(), FakeGateway()
+    began = asyncio.Event()
 
-    class SlowOnce(Awaited):
+    class SlowOnce(FakeGateway):
         async def __call__(self, send: Send, /) -> Reply | NoReply:
             if not began.is_set():
                 began.set()
                 await asyncio.Event().wait()
             return await super().__call__(send)
 
-    async with AsyncClient("http://gateway", "ann", "x", exchange=SlowOnce(gateway)) as client:
+    async with AsyncClient("http://gateway", "ann", "x", exchange=SlowOnce()) as client:
         cancelled = asyncio.create_task(client.run().act(JUNCTION, OBSERVATION))
         await began.wait()
         cancelled.cancel()
@@ -142,8 +143,6 @@ async def test_calls_do_not_wait_longer_than_their_time_for_others_login():
 
 async def test_a_closed_client_says_so():
     blocking, awaiting = Client("http://gateway"), AsyncClient("http://gateway")
-    with pytest.raises(InvalidInputError, match=r"no batch\(\)"):
-        awaiting.inference.batch()  # type: ignore[misc]
     blocking.close()
     await awaiting.close()
     with pytest.raises(InvalidInputError, match="closed"):
@@ -156,11 +155,11 @@ def test_the_token_of_the_inference_service_goes_to_it_alone():
     seen: dict[str, str | None] = {}
 
     class Seen:
-        def __call__(self, send: Send, /) -> Reply | NoReply:
+        async def __call__(self, send: Send, /) -> Reply | NoReply:
             seen[send.url.removeprefix("http://x")] = send.headers.get("authorization")
             return LOST
 
-        def close(self) -> None: ...
+        async def close(self) -> None: ...
 
     once = Retries(attempts=1)
     with Client("http://x", inference_token="i" * 32, retries=once, exchange=Seen()) as client:
@@ -180,3 +179,35 @@ def test_the_token_of_the_inference_service_goes_to_it_alone():
     without = {path for path, bearer in seen.items() if bearer is None}
     assert without == {"/livez", "/density/health"}
     assert {*seen.values()} == {None, "Bearer " + "i" * 32}
+
+
+def test_a_client_that_is_not_closed_ends_with_the_program():
+    with Server() as server:
+        program = (
+            "from greenwave.client import Client\n"
+            f"client = Client({server.url!r})\n"
+            "client.inference.run('a').reset()\n"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program], capture_output=True, timeout=30
+        )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert len(server.requests) == 1
+
+
+def test_a_call_that_was_begun_is_answered_after_the_client_was_closed():
+    class Slow(FakeGateway):
+        async def __call__(self, send: Send, /) -> Reply | NoReply:
+            began.set()
+            await asyncio.sleep(0.05)
+            return await super().__call__(send)
+
+    began, gateway = threading.Event(), Slow()
+    with ThreadPoolExecutor() as threads:
+        client = Client("http://gateway", "ann", "secret", exchange=gateway)
+        decided = threads.submit(client.run().act, JUNCTION, OBSERVATION)
+        assert began.wait(5)
+        client.close()
+        assert decided.result().action == 1
+    assert gateway.closed
+    assert "greenwave-client" not in {thread.name for thread in threading.enumerate()}

@@ -1,19 +1,16 @@
-"""Both kinds of connections on real sockets: what they tell of each fault, and how soon."""
+"""Connections on real sockets: what they tell of each fault, and how soon."""
 
 import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
-from greenwave.client import AsyncClient, Client
-from greenwave.client.aio import Connections as AwaitedConnections
-from greenwave.client.blocking import Connections as BlockingConnections
+from greenwave.client import Client
 from greenwave.client.call import NoReply, Reply, Send
+from greenwave.client.connections import Connections
 from tests.support.raw_server import (
     ANSWER,
     Misbehave,
@@ -37,31 +34,12 @@ def request(url: str, method: str = "POST", timeout_s: float = TIMEOUT_S) -> Sen
     return Send(method, f"{url}/path", {"x-simulation-run": "a"}, b"{}", timeout_s, timeout_s)
 
 
-@contextmanager
-def blocking() -> Iterator[Exchange]:
-    connections = BlockingConnections(10, None)
-    try:
-        yield connections
-    finally:
-        connections.close()
-
-
-@contextmanager
-def awaiting() -> Iterator[Exchange]:
-    connections = AwaitedConnections(10, None)
+@pytest.fixture
+def exchange() -> Iterator[Exchange]:
+    connections = Connections(10, None)
     with asyncio.Runner() as runner:
-        try:
-            yield lambda send: runner.run(connections(send))
-        finally:
-            runner.run(connections.close())
-
-
-@pytest.fixture(params=[blocking, awaiting], ids=lambda kind: kind.__name__)
-def exchange(request: pytest.FixtureRequest) -> Iterator[Exchange]:
-    before = threading.active_count()
-    with request.param() as exchange:
-        yield exchange
-    assert threading.active_count() == before, "a thread outlives the client"
+        yield lambda send: runner.run(connections(send))
+        runner.run(connections.close())
 
 
 def outcome(exchange: Exchange, misbehave: Misbehave) -> Reply | NoReply:
@@ -78,18 +56,14 @@ def test_requests_share_a_connection(exchange):
     assert (len(server.requests), server.connections) == (5, 1)
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_has_all_its_connections_over_a_unix_socket(kind, tmp_path):
+def test_a_client_has_all_its_connections_over_a_unix_socket(tmp_path):
     path = tmp_path / "inference.sock"
-    with Server(unix_socket=path) as server, asyncio.Runner() as runner:
-        client = kind("http://localhost", unix_socket=path)
+    with (
+        Server(unix_socket=path) as server,
+        Client("http://localhost", unix_socket=path) as client,
+    ):
         for _ in range(3):
-            done = client.inference.run("a").reset()
-            if asyncio.iscoroutine(done):
-                runner.run(done)
-        closed = client.close()
-        if asyncio.iscoroutine(closed):
-            runner.run(closed)
+            client.inference.run("a").reset()
     assert (len(server.requests), server.connections) == (3, 1)
 
 
@@ -148,21 +122,14 @@ def test_an_answer_that_drips_in_ends_in_time(exchange, head):
     assert answer.sent
 
 
-def test_the_wait_for_a_free_connection_is_part_of_the_time():
-    arrived = threading.Event()
-    connections = BlockingConnections(1, None)
-    with Server(lambda connection, number: arrived.set()) as server:
-        send = request(server.url, timeout_s=2 * TIMEOUT_S)
-        first = threading.Thread(target=connections, args=[send])
-        first.start()
-        assert arrived.wait(TIMEOUT_S)
-        started = time.monotonic()
-        answer = connections(replace(send, timeout_s=2.2 * TIMEOUT_S))
-        took_s = time.monotonic() - started
-        first.join()
-    connections.close()
-    assert took_s < 3 * TIMEOUT_S
-    assert isinstance(answer, NoReply)
+async def test_the_wait_for_a_free_connection_is_part_of_the_time():
+    connections = Connections(1, None)
+    with Server(keep_silent) as server:
+        first = asyncio.create_task(connections(request(server.url, timeout_s=30)))
+        await asyncio.sleep(0)
+        assert isinstance(await connections(request(server.url)), NoReply)
+        first.cancel()
+        await connections.close()
 
 
 def _then(answer: Reply | NoReply, event: threading.Event) -> Reply | NoReply:
@@ -178,7 +145,7 @@ def test_after_a_fault_the_next_request_gets_its_own_answer(exchange):
 
 
 async def test_a_cancelled_request_leaves_no_answer_to_the_next_one():
-    connections = AwaitedConnections(1, None)
+    connections = Connections(1, None)
     arrived = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -58,7 +58,6 @@ def test_both_clients_have_the_same_methods():
         return {name for name in names if not name.startswith("_")}
 
     assert methods(Client) == methods(AsyncClient) == {"close", "run"}
-    assert vars(Client("http://gateway")).keys() == vars(AsyncClient("http://gateway")).keys()
 
 
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves():

@@ -11,7 +11,7 @@ class Service:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
-    def __call__(self, send: Send, /) -> Reply | NoReply:
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
         return self._handler(send)
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...

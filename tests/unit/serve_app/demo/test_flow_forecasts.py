@@ -1,6 +1,6 @@
 import json
 
-from greenwave.client import Client
+from greenwave.client import Client, Retries
 from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from serve_app.demo.flow_forecasts import DAY_S, FlowForecasts
@@ -59,9 +59,6 @@ def test_where_no_forecast_is_served_it_asks_no_more():
 
     with Client("http://service", exchange=Service(handle)) as client:
         forecasts = FlowForecasts(client, FakeDetectors(), NOW_S)
-        forecasts.after_step(60)
-        before = calls
-        for time_s in range(65, 600, 5):
+        for time_s in range(60, 600, 5):
             forecasts.after_step(time_s)
-    assert before > 0
-    assert calls == before
+    assert 0 < calls <= Retries().attempts * len(JUNCTIONS)

@@ -32,7 +32,7 @@ class FakeGateway:
     refuses: set[str] = field(default_factory=set)
     requests: list[Send] = field(default_factory=list)
 
-    def __call__(self, send: Send, /) -> Reply | NoReply:
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
         self.requests.append(send)
         if self.away:
             return REFUSED
@@ -45,7 +45,7 @@ class FakeGateway:
         body = {"junctionId": sent["junctionId"], "predictedAction": self.action}
         return answer(self.code, {**body, "signalState": "RED", "timestamp": 1, "status": status})
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
     def paths(self) -> Counter[str]:
         return Counter(send.url.removeprefix("http://gateway") for send in self.requests)
