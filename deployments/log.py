@@ -7,8 +7,6 @@ State actors and the launcher's supervision have separate files.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import json
 import logging
 import time
@@ -62,97 +60,36 @@ PERIOD_S = 10.0
 MOST = 10
 
 
-class RateLimitedLogger:
-    """Writes the first warning of a kind at once, and then the number of others in a period.
-
-    It needs an event loop.
-
-    Args:
-        what: begins the summaries.
-    """
-
-    def __init__(self, what: str, period_s: float = PERIOD_S) -> None:
-        self._what = what
-        self._period_s = period_s
-        self._left_out: dict[str, int] = {}
-
-    def warning(self, kind: str, message: str, *args: object, **context: str | None) -> None:
-        """Write a warning, unless there was one of this kind in the period.
-
-        Args:
-            kind: one of a few.
-            message, args: as of ``logging``.
-            context: of the line.
-        """
-        if kind in self._left_out:
-            self._left_out[kind] += 1
-            return
-        self._left_out[kind] = 0
-        logger.warning(message, *args, extra=about(**context), stacklevel=2)
-        # the summary belongs to no request
-        asyncio.get_running_loop().call_later(
-            self._period_s, self._summarize, kind, context=contextvars.Context()
-        )
-
-    def _summarize(self, kind: str) -> None:
-        left_out = self._left_out.pop(kind)
-        if left_out:
-            logger.warning(
-                "%s, %s: %d more within %g s", self._what, kind, left_out, self._period_s
-            )
-
-
 class Outages:
     """Writes one line when something fails, and one when it works again.
-
-    Of several outages within a period, only the first gets lines.
 
     Args:
         what: its name.
         clock: monotonic, in seconds.
     """
 
-    def __init__(
-        self, what: str, period_s: float = PERIOD_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
-        self._period_s = period_s
         self._clock = clock
-        self._began: float | None = None
-        self._told: float | None = None
+        self._began = 0.0
         self._failures = 0
-        self._unmentioned = 0
 
     def failed(self, error: Exception) -> None:
         """Note a failure."""
         self._failures += 1
-        if self._began is not None:
-            return
-        self._began = self._clock()
-        if self._told is not None and self._began - self._told < self._period_s:
-            self._unmentioned += 1
-            return
-        earlier = f" (as {self._unmentioned} times more before)" if self._unmentioned else ""
-        self._told, self._unmentioned = self._began, 0
-        line = "%s does not serve%s: %s"
-        # A timeout has no text.
-        logger.warning(line, self._what, earlier, str(error) or repr(error), stacklevel=2)
+        if self._failures == 1:
+            self._began = self._clock()
+            # A timeout has no text.
+            text = str(error) or repr(error)
+            logger.warning("%s does not serve: %s", self._what, text, stacklevel=2)
 
     def served(self) -> None:
         """Note a success."""
-        if self._began is None:
-            return
-        began, self._began = self._began, None
-        if began == self._told:
-            lasted_s = self._clock() - began
-            logger.warning(
-                "%s serves again after %.1f s; %d calls failed",
-                self._what,
-                lasted_s,
-                self._failures,
-                stacklevel=2,
-            )
-        self._failures = 0
+        if self._failures:
+            lasted_s, failures = self._clock() - self._began, self._failures
+            self._failures = 0
+            line = "%s serves again after %.1f s; %d calls failed"
+            logger.warning(line, self._what, lasted_s, failures, stacklevel=2)
 
 
 @dataclass

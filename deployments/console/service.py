@@ -20,7 +20,7 @@ from deployments.console.what_if import NoDecisionError, WhatIf
 from deployments.feed.messages import Report
 from deployments.feed.publisher import NoFeedError
 from deployments.http.probes import Check
-from deployments.log import RateLimitedLogger
+from deployments.log import logger
 from models.maps.road_map import road_map_of
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
@@ -73,7 +73,6 @@ class ConsoleService:
         self._open_feed = open_feed
         self._read_replicas = read_replicas
         self._what_if = WhatIf(network)
-        self._log = RateLimitedLogger("The console")
         self._feed: WatchedFeed | None = None
         self._name = uuid.uuid4().hex  # to the feed
         self._news = asyncio.Event()
@@ -166,7 +165,7 @@ class ConsoleService:
             try:
                 await step()
             except Exception as error:  # whatever Ray raises; the page shows what is unknown
-                self._log.warning(step.__name__, "Nothing new can be shown: %r", error)
+                logger.warning("Nothing new can be shown: %r", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _is_open(self) -> bool:

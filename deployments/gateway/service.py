@@ -38,7 +38,7 @@ from deployments.gateway.schemas import (
 )
 from deployments.http.errors import RefusedError
 from deployments.http.messages import DEFAULT_RUN
-from deployments.log import RateLimitedLogger
+from deployments.log import about, logger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
 from models.networks.network import Network
@@ -123,7 +123,6 @@ class GatewayService:
         self._labels = dict(zip(network.ids, junction_labels(network), strict=True))
         self._fallback = fallback or Fallback()
         self._guard = guard
-        self._log = RateLimitedLogger("Answers")
         self._health = SingleFlight(inference.is_healthy)
 
     @property
@@ -141,7 +140,7 @@ class GatewayService:
             if error.status in (401, 429):
                 self.access.audit.note("login refused", error.subject, address, str(error))
             if error.retry_after_s is not None:
-                self._log.warning(f"login {error.status}", "Refused a login: %s", error)
+                logger.warning("Refused a login: %s", error)
             raise
         self.counts.logins["success"] += 1
         self.access.audit.note("login", str(credentials[0]), address)
@@ -226,8 +225,8 @@ class GatewayService:
         """Return the answer of the fallback, and note it."""
         junction = query.junction_id
         self.counts.fallbacks[error.cause] += 1
-        about = {"run": run, "junction": junction}
-        self._log.warning(error.cause, "Answered without the policy: %s", error, **about)
+        extra = about(run=run, junction=junction)
+        logger.warning("Answered without the policy: %s", error, extra=extra)
         answer = self._fallback.act(junction, query.simulation_time_s)
         if self.watched_fallbacks.watched:
             at, run, action = time.time(), run or DEFAULT_RUN, answer.phase if answer else 0

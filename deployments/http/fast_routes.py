@@ -32,7 +32,7 @@ from deployments.http.errors import (
 from deployments.http.messages import Answer, Handle, Headers, RenderError, SendAnswer
 from deployments.http.request import BodyReader, header, path_of
 from deployments.http.shedding import AdaptiveLimit
-from deployments.log import RateLimitedLogger, request_headers
+from deployments.log import logger, request_headers
 from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
 from deployments.trace_context import RAW_HEADER
 from deployments.tracing import process as tracing
@@ -97,7 +97,6 @@ class FastRoutes:
         self._times: RequestTimes = RequestTimes()
         self._times_of_others = self._times.of_others()
         self._bodies = BodyReader()
-        self._log = RateLimitedLogger("Refusals for load")
         self._routes: dict[tuple[str, str], Route] = {}
         app.state.request_times = self._times
         app.state.fast_routes = self
@@ -278,7 +277,7 @@ class FastRoutes:
     def _refuse(self, scope: Scope, error: Exception) -> Answer:
         if isinstance(error, OverloadedError | BodyTooSlowError):
             message = "Answered %d: %s; %d are at work"
-            self._log.warning(str(error), message, error.status, error, self._times.at_work)
+            logger.warning(message, error.status, error, self._times.at_work)
         return self._render_error(scope, error)
 
     async def _respond_to(self, request: Request, error: Exception) -> Response:

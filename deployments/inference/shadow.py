@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from deployments.inference.policy_model import Decisions, PolicyModel
 from deployments.inference.telemetry import BatchSample, StepCounts
-from deployments.log import RateLimitedLogger
+from deployments.log import logger
 from deployments.model_slot import ModelSlot
 from deployments.stateful.row import Key
 from deployments.stateful.turn import SteppedBatch
@@ -98,7 +98,6 @@ class Shadow:
         self.states = ShadowStates(MAX_STATES)
         self._counts = counts
         self._loop = asyncio.get_running_loop()
-        self._log = RateLimitedLogger("Steps of the shadow")
         self._gathered: list[_Rows] = []
         self._due: deque[_Rows] = deque()
         self._n_waiting = 0
@@ -147,7 +146,7 @@ class Shadow:
                 self._step(batch)
             except Exception as error:  # no failure of a shadow may reach a request
                 self.outcomes["failed"] += len(batch.keys)
-                self._log.warning(type(error).__name__, "A step of the shadow failed: %r", error)
+                logger.warning("A step of the shadow failed: %r", error)
         self._schedule()
 
     def _rounds(self, gathered: list[_Rows]) -> Iterator[_Rows]:

