@@ -37,16 +37,19 @@ def steps(table: Table, name: bytes) -> int:
     return table.read([name]).rows.steps([0])[0]
 
 
-def hold(folder: Path, nonce: str, to: Connection, is_stopped: bool) -> None:
-    """Make three steps, and stop, or run for 3 s, within the transaction of a fourth."""
+def hold(folder: Path, nonce: str, to: Connection, stops: str) -> None:
+    """Make three steps, and stop before a fourth or in it, or run for 3 s within its transaction."""
     table = attach(folder, nonce, FORM)
     assert table is not None
     for _ in range(3):
         step(table, OWN)
+    if stops == "outside":
+        to.send(os.getpid())
+        os.kill(os.getpid(), signal.SIGSTOP)
     with table._changing() as txn:
         txn.put(OWN, FORM.empty)
         to.send(os.getpid())
-        if is_stopped:
+        if stops == "inside":
             os.kill(os.getpid(), signal.SIGSTOP)
         until = time.monotonic() + 3.0
         while time.monotonic() < until:
@@ -95,11 +98,11 @@ def trace(pid: int) -> None:
         pytest.skip("no process can be traced here")
 
 
-@pytest.mark.parametrize("is_traced", [False, True])
-def test_a_writer_that_is_stopped_in_its_transaction_is_killed(files, is_traced, caplog):
-    with process(hold, files, not is_traced) as (writer, answers):
+@pytest.mark.parametrize("stops", ["inside", "outside", "traced"])
+def test_a_process_that_is_stopped_is_killed(files, stops, caplog):
+    with process(hold, files, stops) as (writer, answers):
         pid = answers.recv()
-        if is_traced:
+        if stops == "traced":
             trace(pid)
         began = time.monotonic()
         assert step(files.table, COMMON) == 1
@@ -107,28 +110,11 @@ def test_a_writer_that_is_stopped_in_its_transaction_is_killed(files, is_traced,
         writer.join(1.0)
         assert writer.exitcode == -signal.SIGKILL
     assert steps(files.table, OWN) == 3
-    assert f"Process {pid} was killed: a stopped writer of hidden states" in caplog.messages
-
-
-def test_a_process_that_is_stopped_outside_of_its_transactions_is_killed(files):
-    with process(step_often, files) as (reader, answers):
-        answers.recv()
-        os.kill(reader.pid or 0, signal.SIGSTOP)
-        began = time.monotonic()
-        reader.join(3.0)
-        assert reader.exitcode == -signal.SIGKILL
-        assert time.monotonic() - began > 1.0
-        answered = 0
-        while answers.poll():
-            try:
-                answered = answers.recv()
-            except EOFError:
-                break
-        assert steps(files.table, OWN) in (answered, answered + 1)
+    assert f"Process {pid} was killed: a stopped user of hidden states" in caplog.messages
 
 
 def test_a_slow_writer_is_not_killed(files):
-    with process(hold, files, False) as (writer, answers):
+    with process(hold, files, "never") as (writer, answers):
         answers.recv()
         began = time.monotonic()
         step(files.table, COMMON)
