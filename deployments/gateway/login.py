@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import ipaddress
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
 from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
-from deployments.gateway.known_addresses import KnownAddresses, place_of
 from deployments.gateway.users import Users, hash_password, matches_hash
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
@@ -72,14 +72,16 @@ class LoginLimits(NamedTuple):
 
 
 LIMITS = LoginLimits()
+KNOWN_S = 30 * 24 * 3600  # an address, since the user's last login there
 
 
 class Logins:
     """Exchanges credentials for tokens.
 
     Attempts are counted in the store before the password is verified, so that neither simultaneous
-    requests nor several replicas allow more guesses. Attempts from a known address of the user have
-    a separate count, which guesses from elsewhere do not use up.
+    requests nor several replicas allow more guesses. Attempts from an address where the user has
+    logged in with the present password have a separate count, which guesses from elsewhere do not
+    use up.
     """
 
     def __init__(
@@ -91,7 +93,6 @@ class Logins:
         passwords: PasswordVerifier | None = None,
     ) -> None:
         self._store = store
-        self._known = KnownAddresses(store)
         self._users = users
         self._tokens = tokens
         self._limits = limits
@@ -114,11 +115,10 @@ class Logins:
             raise UnavailableError("Logins are not possible at the moment") from error
 
     async def _login(self, username: str, password: str, address: str) -> str:
-        account, found = await asyncio.gather(
-            self._users.account(username), self._known.find(username)
-        )
+        account = await self._users.account(username)
         password_hash = account and account.password_hash
-        known = self._known.are_known(found, address, password_hash)
+        login_counter = _counter("known", json.dumps([address, username, password_hash]))
+        known = await self._store.count(login_counter) > 0
         user_counter = _counter("user", username)
         if known:
             user_counter = _counter("user at", json.dumps([address, username]))
@@ -134,8 +134,8 @@ class Logins:
             # an unknown name may be a password that was typed into the wrong field
             error.subject = username if account is not None else ""
             raise
-        await self._known.remember(username, found, address, account.password_hash)
-        await self._store.reset(user_counter)
+        await asyncio.gather(self._store.reset(user_counter), self._store.reset(login_counter))
+        await self._store.increment(login_counter, KNOWN_S)
         return self._tokens.issue(username, account.scopes, account.generation)
 
     async def _count(self, counter: str, limit: int) -> None:
@@ -155,3 +155,16 @@ def _is_text(value: object) -> bool:
 def _counter(kind: str, name: str) -> str:
     """Return the name of a counter: a hash, which reveals nothing of the input."""
     return f"login:{kind}:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def place_of(address: str) -> str:
+    """Return what counts as one address: for IPv6, the network of 64 bits that one client has."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:64]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((int(parsed), 64), strict=False))
+    return str(parsed)

@@ -19,7 +19,6 @@ from deployments.access.claims import (
     check_scopes,
 )
 from deployments.access.revocations import USERS, RevisedTable, generation_of
-from deployments.gateway.known_addresses import KnownAddresses
 from deployments.store import Store
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 8, 256
@@ -67,7 +66,6 @@ class Users:
 
     def __init__(self, store: Store, configured: Mapping[str, str] | None = None) -> None:
         self._table = RevisedTable(store, USERS)
-        self._addresses = KnownAddresses(store)
         self._configured = configured or {}
 
     async def account(self, name: str) -> Account | None:
@@ -121,7 +119,6 @@ class Users:
         before, _ = await self._existing(name)
         gone = {"password_hash": "", "removed_at": int(time.time())}
         await self._change(name, before, _next(before, gone))
-        await self._addresses.forget(name)
         await self._table.forget(
             [other async for other, value in self._table.entries() if _is_long_gone(value)]
         )

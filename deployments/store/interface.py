@@ -152,6 +152,9 @@ class Store(Protocol):
             The new count. Concurrent steps get different counts.
         """
 
+    async def count(self, counter: str) -> int:
+        """Return the count of a counter, 0 if there is none."""
+
     async def reset(self, counter: str) -> None:
         """Delete a counter."""
 

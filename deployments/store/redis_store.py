@@ -118,6 +118,9 @@ class RedisStore(Store):
         lifetime_ms = round(lifetime_s * 1000)
         return int(await self._eval(scripts.INCREMENT, [_counter(counter)], [lifetime_ms]))
 
+    async def count(self, counter: str) -> int:
+        return int(await self._redis.run(lambda redis: redis.get(_counter(counter))) or 0)
+
     async def reset(self, counter: str) -> None:
         await self._redis.run(lambda redis: redis.unlink(_counter(counter)))
 

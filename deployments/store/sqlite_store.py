@@ -112,6 +112,13 @@ class SqliteStore(Store):
     async def increment(self, counter: str, lifetime_s: float) -> int:
         return await self._writer.run(lambda db: _increment(db, counter, time.time(), lifetime_s))
 
+    async def count(self, counter: str) -> int:
+        query = "SELECT count FROM counters WHERE name = ? AND expires_at > ?"
+        found = await self._reader.run(
+            lambda db: db.execute(query, (counter, time.time())).fetchone()
+        )
+        return int(found[0]) if found else 0
+
     async def reset(self, counter: str) -> None:
         await self._writer.run(
             lambda db: db.execute("DELETE FROM counters WHERE name = ?", (counter,))

@@ -299,12 +299,17 @@ class TestCounter:
     async def test_is_forgotten_after_its_lifetime_counted_from_the_first_step(self, store):
         await store.increment("short", 0.05)
         async with asyncio.timeout(5):
+            while await store.count("short"):
+                await asyncio.sleep(0.01)
+            await store.increment("short", 0.05)
             while await store.increment("short", 0.05) != 1:
                 await asyncio.sleep(0.01)
 
     async def test_reset_forgets(self, store):
         await store.increment("c", 60)
+        assert await store.count("c") == 1
         await store.reset("c")
+        assert await store.count("c") == 0
         assert await store.increment("c", 60) == 1
         await store.reset("never seen")
 

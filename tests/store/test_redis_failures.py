@@ -29,6 +29,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "change": lambda store: store.change(TABLE, {"2": b"x"}, ["1"], when=Expected("1", b"one")),
     "scan": lambda store: anext(store.scan(TABLE)),
     "increment": lambda store: store.increment("c", 60),
+    "count": lambda store: store.count("c"),
     "reset": lambda store: store.reset("c"),
 }
 

@@ -5,17 +5,8 @@ import asyncio
 import pytest
 
 from deployments.gateway.errors import UnavailableError
-from deployments.gateway.known_addresses import (
-    KNOWN_S,
-    MAX_ADDRESSES,
-    TABLE,
-    KnownAddresses,
-    place_of,
-)
-from deployments.gateway.login import PasswordVerifier
+from deployments.gateway.login import PasswordVerifier, place_of
 from deployments.gateway.users import Users
-from tests.support.virtual_time import Clock
-from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import LIMITS, PASSWORD, PASSWORD_HASH
 
 LIMIT = LIMITS.per_user
@@ -74,71 +65,25 @@ async def test_no_user_name_stands_for_a_user_at_an_address(login, name):
     assert await login(HOME, "a guess") == 401
 
 
-@pytest.fixture
-def memory():
-    return MemoryStore()
-
-
-@pytest.fixture
-def clock():
-    return Clock(1_700_000_000.0)
-
-
-@pytest.fixture
-def addresses(memory, clock):
-    return KnownAddresses(memory.as_store(), clock)
-
-
-async def knows(addresses: KnownAddresses, address: str, password_hash: str = "#1") -> bool:
-    return addresses.are_known(await addresses.find("ann"), address, password_hash)
-
-
-async def remember(addresses: KnownAddresses, address: str, password_hash: str = "#1") -> None:
-    await addresses.remember("ann", await addresses.find("ann"), address, password_hash)
-
-
-async def test_an_address_is_forgotten_after_a_month_without_a_login(addresses, clock):
-    await remember(addresses, HOME)
-    clock.now += KNOWN_S - 1
-    assert await knows(addresses, HOME)
-    await remember(addresses, HOME)
-    clock.now += KNOWN_S - 1
-    assert await knows(addresses, HOME)
-    clock.now += 1
-    assert not await knows(addresses, HOME)
-
-
-async def test_another_password_makes_every_address_strange(addresses):
-    await remember(addresses, HOME)
-    assert not await knows(addresses, HOME, "#2")
-    await remember(addresses, ELSEWHERE, "#2")
-    assert await knows(addresses, ELSEWHERE, "#2")
-    assert not await knows(addresses, HOME, "#2")
-
-
-async def test_the_newest_few_are_known(addresses, memory, clock):
-    for number in range(MAX_ADDRESSES + 3):
-        clock.now += 1
-        await remember(addresses, f"10.0.0.{number}")
-    known = [n for n in range(MAX_ADDRESSES + 3) if await knows(addresses, f"10.0.0.{n}")]
-    assert known == list(range(3, MAX_ADDRESSES + 3))
-    assert len(memory.table(TABLE)) == 1
-
-
-async def test_not_every_login_is_a_write(addresses, memory, clock, monkeypatch):
-    await remember(addresses, HOME)
-    monkeypatch.setattr(memory, "change", None)
-    clock.now += 3600
-    await remember(addresses, HOME)
-
-
-async def test_a_removed_user_leaves_nothing(store, login):
+async def test_another_password_makes_every_address_strange(login, store):
     users = Users(store)
     await users.add("bob", "bob's password")
     assert await login(HOME, "bob's password", "bob") == 200
-    assert [key async for key, _ in store.scan(TABLE)]
-    await users.remove("bob")
-    assert not [key async for key, _ in store.scan(TABLE)]
+    await users.set_password("bob", "another password")
+    for _ in range(LIMIT):
+        await login(ELSEWHERE, "a guess", "bob")
+    assert await login(HOME, "another password", "bob") == 429
+
+
+async def test_an_address_is_forgotten_after_a_month_without_a_login(login, monkeypatch):
+    now = 1_700_000_000.0
+    monkeypatch.setattr("deployments.store.sqlite_store.time.time", lambda: now)
+    for days, known in ((0, False), (29, True), (29, True), (31, False)):
+        now += days * 24 * 3600
+        assert await guess(login, LIMIT + 1) == [401] * LIMIT + [429]
+        assert (await login(HOME) == 200) is known
+        now += 61
+        assert await login(HOME) == 200
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_process_that_is_stopped_is_killed(files, stops, caplog):
         began = time.monotonic()
         assert step(files.table, COMMON) == 1
         assert time.monotonic() - began < 1.5
-        writer.join(1.0)
+        writer.join(2.0)
         assert writer.exitcode == -signal.SIGKILL
     assert steps(files.table, OWN) == 3
     assert f"Process {pid} was killed: a stopped user of hidden states" in caplog.messages
