@@ -38,7 +38,7 @@ def steps(table: Table, name: bytes) -> int:
 
 
 def hold(folder: Path, nonce: str, to: Connection, stops: str) -> None:
-    """Make three steps, and stop before a fourth or in it, or run for 3 s within its transaction."""
+    """Make three steps, and stop before or in a fourth, or run for 3 s within its transaction."""
     table = attach(folder, nonce, FORM)
     assert table is not None
     for _ in range(3):
