@@ -29,7 +29,7 @@ from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import cpu_seconds, memory_bytes
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.system import FoundSystem
-from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
+from serve_app.processes.edge import APPLICATIONS, Edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import Role, read_command
@@ -76,7 +76,7 @@ def _running(options: argparse.Namespace, results: Results) -> Iterator[FoundSys
     base = options.port_base
     with tempfile.TemporaryDirectory(prefix="gwr-", dir="/tmp") as folder, states_folder():
         instance = Instance(Path(folder) / f"ports-{base}", Ports.from_base(base))
-        system = FoundSystem(instance, Edge(instance, EdgePorts.from_base(base)))
+        system = FoundSystem(instance, Edge(instance))
         command = [sys.executable, "-m", "greenwave", "up", "--port-base", str(base)]
         env = os.environ | {"DATA_DIR": folder}
         up = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)

@@ -21,7 +21,7 @@ from load_tests.harness.processes import titled
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.states_folder import states_folder
 from load_tests.harness.waiting import wait_until
-from serve_app.processes.edge import APPLICATIONS, Edge, EdgePorts
+from serve_app.processes.edge import APPLICATIONS, Edge
 from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
@@ -153,11 +153,8 @@ class System(FoundSystem):
     def start_edge(self) -> Edge:
         """Put an edge in front, and keep its replicas as its supervisor does, until it ends."""
         cities = cities_of({"applications": self.applications.values()})
-        ports = EdgePorts.from_base(self.instance.ports.http)
-        edge = Edge(self.instance, ports, cities=cities)
-        edge.start()
-        managed = ManagedEdge(edge)
-        managed.start_or_adopt()
+        edge = Edge(self.instance, cities=cities)
+        managed = start_edge(edge)
         threading.Thread(target=managed.wait, name="edge", daemon=True).start()
         replicas = edge.serve_front().replicas()
         routes = [*APPLICATIONS.values(), *(city.route for city in cities)]
@@ -168,6 +165,19 @@ class System(FoundSystem):
             f"the edge has {wanted} replicas",
         )
         return edge
+
+
+def start_edge(edge: Edge) -> ManagedEdge:
+    """Start an edge without a supervisor, and return when every port answers.
+
+    Raises:
+        EdgeError, CannotStartError: it cannot start.
+    """
+    edge.check()
+    managed = ManagedEdge(edge)
+    managed.start_or_adopt()
+    wait_until(edge.answers, EDGE_TIMEOUT_S, "every port of the edge answers")
+    return managed
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from load_tests.harness.system import FoundSystem, free_port_base
 from load_tests.harness.waiting import wait_until
 from serve_app.errors import PACKAGES
 from serve_app.identity.first_user import FILE_NAME
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge
 from serve_app.processes.installation import releases_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
@@ -189,7 +189,7 @@ def system_under_test(
     env |= settings or {}
     data_dir = folder / "data" / f"ports-{base}"  # as Settings.of_instance has it
     instance = Instance(data_dir, Ports.from_base(base))
-    edge = Edge(instance, EdgePorts.from_base(base))
+    edge = Edge(instance)
     sut = SystemUnderTest(instance, edge=edge, redis=redis, port_base=base, code=code, env=env)
     with states_folder():
         try:

@@ -88,8 +88,11 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     Raises:
         KeyboardInterrupt: Ctrl-C ended one of them early; the comparison is printed.
     """
+    from serve_app.demo.stage import OwnQueues
+
     run_id = f"demo-{uuid.uuid4().hex[:12]}"
-    policy = GatewayController(client, run_id, stage)
+    own_queues = OwnQueues(stage.scenario.network)
+    policy = GatewayController(client, run_id, stage.scenario, own_queues)
     prepare(policy, arguments.url)
     counts = counts_for(client, arguments.counts, arguments.url)
     stage = replace(stage, scenario=replace(stage.scenario, counts=counts))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from greenwave.client import Client, Decision, GreenwaveError, Shown
 from lab.sim.observation import Observation
-from models.networks.network import Junction
+from models.networks.network import Junction, network_of
 
 if TYPE_CHECKING:
+    from lab.sim.controllers import Controller
     from lab.sim.environment import Environment
-    from serve_app.demo.stage import Stage
+    from lab.sim.scenario import Scenario
 
 MAX_THREADS = 32
 
@@ -38,33 +39,36 @@ class Outage:
 class GatewayController:
     """Sends each junction's observation in a separate call, all at once.
 
-    A junction that gets the gateway's fallback, or no decision, follows another controller until
-    the policy is back: the fallback's RED would stop the traffic.
+    A junction that gets the gateway's fallback, or no decision, serves its longest queue until the
+    policy is back: the fallback's RED would stop the traffic.
 
     Args:
         client: with the login of one of the gateway's users.
         run_id: simulation run of the hidden states.
-        stage: whose plan decides while the policy is unavailable. With a safety layer, calls say
-            what the junction shows, as a gateway with one asks.
+        scenario: with a safety layer, calls say what the junction shows, as a gateway with one
+            asks.
+        instead: decides where the policy is unavailable.
 
     Attributes:
         latencies_s: of each answer, fallbacks included.
         outages: in their order.
     """
 
-    def __init__(self, client: Client, run_id: str, stage: Stage) -> None:
+    def __init__(
+        self, client: Client, run_id: str, scenario: Scenario, instead: Controller
+    ) -> None:
         self._client = client
         self._run = client.run(run_id)
-        self._plan, self.instead = stage.instead, stage.instead_in_words
+        self._instead = instead
         self.outages: list[Outage] = []
         self.latencies_s: list[float] = []
-        self._time_s, self._decision_s = stage.scenario.begin_s, stage.scenario.decision_s
+        self._time_s, self._decision_s = scenario.begin_s, scenario.decision_s
         self._is_away = False
-        self._safely = stage.scenario.guarded
+        self._safely = scenario.guarded
         self._shown: Mapping[str, Shown] = {}
         self._environment: Environment | None = None
-        self._junctions = stage.network.junctions
-        threads = min(MAX_THREADS, stage.network.n_agents)
+        self._junctions = network_of(scenario.network).junctions
+        threads = min(MAX_THREADS, len(self._junctions))
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
 
     def health(self) -> str:
@@ -95,7 +99,7 @@ class GatewayController:
         return self
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        actions = self._plan.act(observations)
+        actions = self._instead.act(observations)
         if self._safely and self._environment is not None:
             shown = self._environment.shown
             self._shown = {junction_id: Shown(*each) for junction_id, each in shown.items()}

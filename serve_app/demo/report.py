@@ -38,7 +38,7 @@ def report(results: Mapping[str, Metrics], policy: GatewayController, interrupte
             f" median {median:.1f} ms, 99th percentile {slow:.1f} ms"
         )
     if policy.outages:
-        console.print(f"Without the policy, {policy.instead}:", style="yellow")
+        console.print("Without the policy, by the longest queue:", style="yellow")
         for outage in policy.outages:
             console.print(f"  {outage_line(outage)}", style="yellow", markup=False)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from greenwave.client import Client
 from lab.evaluate.checks import check_safety
-from lab.sim.controllers import Control, Controller, LongestQueue, observed_vehicles
+from lab.sim.controllers import Control, LongestQueue, observed_vehicles
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.detectors import Detectors
 from lab.sim.fixed_time import FixedTime
@@ -25,7 +25,6 @@ from lab.sim.shipped import (
     shipped_scenario,
 )
 from models.networks.form import NetworkFile
-from models.networks.network import Network, network_of
 from models.networks.shipped import SHIPPED
 from serve_app.demo.flow_forecasts import FlowForecasts
 
@@ -39,15 +38,11 @@ class Stage:
     """A scenario, and who else controls its signals.
 
     Attributes:
-        instead: decides while the policy is out of reach; ``instead_in_words`` says how.
         peer: whom the policy is compared with; ``peer_in_words`` says who that is.
         watch: returns what is to be done after each step that the policy drives.
     """
 
     scenario: Scenario
-    network: Network
-    instead: Controller
-    instead_in_words: str
     peer: Control
     peer_in_words: str
     watch: Callable[[Client], AfterStep]
@@ -99,9 +94,6 @@ def shipped(demand: DailyDemand, counts: Counts = "standing") -> Stage:
     scenario = replace(shipped_scenario(demand), counts=counts)
     return Stage(
         scenario,
-        SHIPPED,
-        instead=FixedTime(demand, SHIPPED.ids, DECISION_S),
-        instead_in_words="by the fixed-time plan",
         peer=lambda environment: FixedTime(demand, SHIPPED.ids, DECISION_S),
         peer_in_words="fixed time",
         watch=lambda client: FlowForecasts(client, Detectors(scenario)).after_step,
@@ -112,9 +104,6 @@ def city(scenario: Scenario) -> Stage:
     """Return a city; the policy is compared with the programs of its net."""
     return Stage(
         scenario,
-        network_of(scenario.network),
-        instead=OwnQueues(scenario.network),
-        instead_in_words="by the longest queue",
         peer=Programs(),
         peer_in_words="own programs",
         watch=lambda client: lambda time_s: None,

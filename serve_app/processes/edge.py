@@ -20,7 +20,7 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import IO, Any
@@ -37,7 +37,7 @@ from serve_app.processes.edge_backends import (
 )
 from serve_app.processes.haproxy import binary
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import holder, is_free
+from serve_app.processes.ports import OF_EDGE, holder, is_free
 from serve_app.processes.private_folder import make_private
 from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command
 from serve_app.processes.replica_servers import ReplicaServers, ServeFront
@@ -101,21 +101,6 @@ def behind_edge(config: dict[str, Any], instance: Instance) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class EdgePorts:
-    """The documents' default ports. That of the inference service is ``Ports.http``."""
-
-    gateway: int = 8080
-    density: int = 8001
-    loans: int = 8090
-    cards: int = 9000
-
-    @classmethod
-    def from_base(cls, base: int) -> EdgePorts:
-        """Return the ports from ``base`` + 20 on, for a second instance."""
-        return cls(*range(base + 20, base + 24))
-
-
-@dataclass(frozen=True)
 class Edge:
     """The edge of one instance.
 
@@ -129,7 +114,6 @@ class Edge:
     """
 
     instance: Instance
-    ports: EdgePorts = field(default_factory=EdgePorts)
     host: str = "127.0.0.1"
     certificate: Path | None = None
     inference_host: str = "127.0.0.1"
@@ -150,22 +134,17 @@ class Edge:
         """The inference service's port, as a Unix socket."""
         return self.instance.data_dir / "inference.sock"
 
-    @property
-    def _log(self) -> Path:
-        return self.instance.data_dir / "edge.log"
-
     def listeners(self) -> dict[str, tuple[str, int]]:
         """Return the address of each listener, as seen from this machine."""
         ports = self.instance.ports
         inference = {} if ports.front == ports.http else {"inference": ports.http}
-        peers = dict.fromkeys(asdict(self.ports), _peer(self.host))
-        peers["inference"] = _peer(self.inference_host)
-        return {n: (peers[n], port) for n, port in (inference | asdict(self.ports)).items()}
+        peers = dict.fromkeys(OF_EDGE, _peer(self.host)) | {"inference": _peer(self.inference_host)}
+        return {n: (peers[n], port) for n, port in (inference | ports.of_edge()).items()}
 
     def urls(self) -> dict[str, str]:
         """Return the base URL of each listener, as seen from this machine."""
         scheme = "https" if self.certificate else "http"
-        schemes = dict.fromkeys(asdict(self.ports), scheme) | {"inference": "http"}
+        schemes = dict.fromkeys(OF_EDGE, scheme) | {"inference": "http"}
         return {n: f"{schemes[n]}://{host}:{port}" for n, (host, port) in self.listeners().items()}
 
     def url_of(self, route: str) -> str:
@@ -195,7 +174,7 @@ class Edge:
             bounds = of_runs if kind in ("inference", INFERENCE) else {}
             backends.append(replicas_backend(name, route, **bounds))
         return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-            {f"{name}_port": port for name, port in asdict(self.ports).items()},
+            {f"{name}_port": port for name, port in ports.of_edge().items()},
             host=self.host,
             tls=tls,
             inference=INFERENCE_BINDS.format(
@@ -301,23 +280,6 @@ class Edge:
             stderr=errors,
             start_new_session=True,
         )
-
-    def start(self) -> None:
-        """Start or restart it without a supervisor, and return when every port answers.
-
-        Raises:
-            EdgeError: as :meth:`check`, or HAProxy does not listen in time.
-        """
-        self.stop()
-        self.check()
-        with self._log.open("wb") as log:
-            haproxy = self.launch(log)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.answers():
-            if haproxy.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise EdgeError(f"see {self._log}")
-            time.sleep(0.05)
 
     def answers(self) -> bool:
         """Return whether every port accepts connections, and the socket is there, which is last."""

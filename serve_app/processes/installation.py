@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge
 from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
@@ -26,7 +26,6 @@ def edge_of(instance: Instance, port_base: int | None) -> Edge:
     settings = Settings.of_instance(port_base)
     return Edge(
         instance,
-        EdgePorts.from_base(port_base) if port_base else EdgePorts(),
         settings.edge_host,
         settings.edge_certificate,
         settings.edge_inference_host,

@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass, replace
 
 import psutil
 
+OF_EDGE = ("gateway", "density", "loans", "cards")
+
 
 @dataclass(frozen=True)
 class Ports:
-    """Every port of an instance. Only ``http`` is a port that the services' documents name.
+    """Every port of an instance. The services' documents name ``http`` and those of the edge alone.
 
     Attributes:
-        http: of the edge, or of Serve itself without an edge.
+        http: of the inference service, at the edge, or of Serve itself without an edge.
         front: of Serve, behind the edge.
     """
 
@@ -31,20 +33,29 @@ class Ports:
     fallback_grpc: int = 9500
     front: int = 8100
     edge_metrics: int = 9102
+    gateway: int = 8080
+    density: int = 8001
+    loans: int = 8090
+    cards: int = 9000
     workers: tuple[int, int] = (20000, 20999)
     replicas: tuple[int, int] = (30000, 30999)
 
     @classmethod
     def from_base(cls, base: int) -> Ports:
         """Return the 500 ports from ``base`` on, for a second instance on one machine."""
-        names = [name for name, port in asdict(cls()).items() if isinstance(port, int)]
+        names = [name for name in cls().single() if name not in OF_EDGE]
         single = dict(zip(names, range(base, base + len(names)), strict=True))
+        edge = dict(zip(OF_EDGE, range(base + 20, base + 24), strict=True))
         workers, replicas = (base + 100, base + 299), (base + 300, base + 499)
-        return cls(**single, workers=workers, replicas=replicas)
+        return cls(**single, **edge, workers=workers, replicas=replicas)
 
     def without_edge(self) -> Ports:
         """Return the ports with Serve at the port of the edge."""
         return replace(self, front=self.http)
+
+    def of_edge(self) -> dict[str, int]:
+        """Return the ports of services that only the edge has."""
+        return {name: getattr(self, name) for name in OF_EDGE}
 
     def single(self) -> dict[str, int]:
         return {name: port for name, port in asdict(self).items() if isinstance(port, int)}

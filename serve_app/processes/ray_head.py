@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from serve_app.errors import InstanceError
-from serve_app.processes.ports import Ports, holder, is_free
+from serve_app.processes.ports import OF_EDGE, Ports, holder, is_free
 from serve_app.ray_dashboard import token_environment
 from serve_app.rollout.capacity import OBJECT_STORE_BYTES
 
@@ -106,8 +106,8 @@ def check_ports(ports: Ports) -> None:
         InstanceError: a port is taken.
     """
     deadline = time.monotonic() + PORT_TIMEOUT_S
-    of_ray = ports.single()
-    del of_ray["http"], of_ray["edge_metrics"]  # of the edge
+    of_edge = {"http", "edge_metrics", *OF_EDGE}
+    of_ray = {name: port for name, port in ports.single().items() if name not in of_edge}
     for name, port in of_ray.items():
         while not is_free(port):
             owner = holder(port)

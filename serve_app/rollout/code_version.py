@@ -8,13 +8,11 @@ Models are not in it: they are loaded by ``user_config``, without a restart.
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from importlib import metadata
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +58,14 @@ def code_version(module: str, named: Iterable[str | Path] = ()) -> str:
         named: files that the config names, which count if the module reads such files.
     """
     hashed = hashlib.sha256()
-    reached = _reach(module)
-    paths = sorted({path for each in reached for path in _files(each)})
-    if _READS_NAMED_FILES in reached:
+    finder = ModuleFinder([str(ROOT)])  # without the libraries, whose versions are hashed below
+    finder.import_hook(module)
+    files = (vars(each)["__file__"] for each in finder.modules.values())  # None for a builtin
+    sources = [Path(file) for file in files if file]
+    packages = [source.parent for source in sources if source.name == "__init__.py"]
+    data = [path for folder in packages for pattern in _DATA for path in folder.glob(pattern)]
+    paths = sorted([*sources, *data])
+    if _READS_NAMED_FILES in finder.modules:
         paths += [path for each in named if (path := ROOT / each).is_file()]
     for path in paths:
         hashed.update(path.read_bytes())
@@ -78,47 +81,3 @@ def _installed(requirement: str) -> str:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:
         return name
-
-
-def _reach(module: str) -> set[str]:
-    """Return the module, all of our modules that it imports at any depth, and their packages."""
-    reached: set[str] = set()
-    ahead = [module]
-    while ahead:
-        name = ahead.pop()
-        if name not in reached and _source(name):
-            reached.add(name)
-            ahead += [*_imports(name), *([name.rpartition(".")[0]] if "." in name else [])]
-    return reached
-
-
-def _imports(module: str) -> Iterator[str]:
-    source = _source(module)
-    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
-        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-        yield from (name for name in names if name.split(".")[0] in PACKAGES)
-
-
-def _files(module: str) -> Iterator[Path]:
-    """Yield the module's source and, for a package, the data beside it."""
-    if source := _source(module):
-        yield source
-        if source.name == "__init__.py":
-            for pattern in _DATA:
-                yield from source.parent.glob(pattern)
-
-
-@cache
-def _source(module: str) -> Path | None:
-    """Return the file of a module without importing it."""
-    root, *parts = module.split(".")
-    spec = importlib.util.find_spec(root)
-    places = list(spec.submodule_search_locations or []) if spec else []
-    for place in places:
-        path = Path(place).joinpath(*parts)
-        for candidate in (path / "__init__.py", path.with_suffix(".py")):
-            if candidate.is_file():
-                return candidate
-    return None

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 from load_tests.harness.free_ports import free_port, free_ports
-from serve_app.processes.edge import Edge, EdgePorts
+from load_tests.harness.system import start_edge
+from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import Ports
+from serve_app.processes.ports import OF_EDGE, Ports
 
 ROUTES = {
     "/": "inference",
@@ -141,15 +143,14 @@ class Answer(BaseHTTPRequestHandler):
 def make_edge(
     folder: Path, front: int, fallback: int | None = None, certificate: Path | None = None
 ) -> Edge:
-    inference, metrics, *others = free_ports(6)
-    fallback = fallback or free_port()
-    ports = Ports(http=inference, front=front, fallback_http=fallback, edge_metrics=metrics)
-    return Edge(Instance(folder, ports), EdgePorts(*others), certificate=certificate)
+    edge: dict[str, Any] = dict(zip(("http", "edge_metrics", *OF_EDGE), free_ports(6), strict=True))
+    ports = Ports(front=front, fallback_http=fallback or free_port())
+    return Edge(Instance(folder, replace(ports, **edge)), certificate=certificate)
 
 
 @contextmanager
 def running(edge: Edge) -> Iterator[Edge]:
-    edge.start()
+    start_edge(edge)
     try:
         yield edge
     finally:

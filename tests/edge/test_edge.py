@@ -10,7 +10,7 @@ from http.client import HTTPResponse
 import httpx
 import pytest
 
-from tests.edge.conftest import ROUTES, make_edge
+from tests.edge.conftest import ROUTES, make_edge, running
 
 
 @pytest.mark.parametrize(
@@ -170,29 +170,13 @@ def test_with_a_certificate_it_speaks_https(front, tmp_path):
     subprocess.run([*command, "-out", str(tmp_path / "crt")], check=True, capture_output=True)
     certificate = tmp_path / "edge.pem"
     certificate.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
-    edge = make_edge(tmp_path, front.port, certificate=certificate)
-    edge.start()
-    try:
+    with running(make_edge(tmp_path, front.port, certificate=certificate)) as edge:
         answer = httpx.get(edge.urls()["gateway"] + "/api/x", verify=False, timeout=5)
-    finally:
-        edge.stop()
     assert answer.json()["headers"]["x-forwarded-proto"] == "https"
 
 
 def test_the_instance_finds_and_stops_it(front, tmp_path):
-    edge = make_edge(tmp_path, front.port)
-    edge.start()
-    assert edge.is_running()
-    assert edge.instance.stop()
-    assert not edge.is_running()
-
-
-def test_a_second_start_takes_the_place_of_the_first(front, tmp_path):
-    edge = make_edge(tmp_path, front.port)
-    edge.start()
-    edge.start()
-    try:
-        assert httpx.get(edge.urls()["gateway"] + "/api/x", timeout=5).status_code == 200
-    finally:
-        edge.stop()
-    assert not edge.is_running()
+    with running(make_edge(tmp_path, front.port)) as edge:
+        assert edge.is_running()
+        assert edge.instance.stop()
+        assert not edge.is_running()

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from load_tests.harness.system import start_edge
 from load_tests.harness.waiting import wait_until
 from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, make_edge
@@ -224,7 +225,7 @@ async def system(keys: Marks, tmp_path) -> AsyncIterator[System]:
     replicas = {name: Replica(keys) for name in (*REPLICAS, "front")}
     ports = {name: await each.start() for name, each in replicas.items()}
     edge = make_edge(tmp_path, ports["front"])
-    await asyncio.to_thread(edge.start)
+    await asyncio.to_thread(start_edge, edge)
     system = System(edge, replicas, ports)
     await asyncio.to_thread(system.tell_the_edge, *REPLICAS)
     yield system

@@ -2,8 +2,6 @@
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
@@ -11,7 +9,7 @@ import psutil
 import pytest
 
 from serve_app.processes.edge import FORBIDDEN, Edge
-from tests.edge.conftest import make_edge
+from tests.edge.conftest import make_edge, running
 
 PATHS = {
     "inference": "/reset_hidden",
@@ -97,13 +95,6 @@ def test_metrics_are_not_read_under_another_name(edge):
     assert httpx.get(url, headers={"Host": "evil.example"}, timeout=5).status_code == 403
 
 
-@contextmanager
-def running(edge: Edge) -> Iterator[Edge]:
-    edge.start()
-    yield edge
-    edge.stop()
-
-
 def test_allowed_hosts_are_the_only_ones_beside_this_machine_and_their_pages_pass(front, tmp_path):
     allowed = ("city.example", "10.0.0.1")
     with running(replace(make_edge(tmp_path, front.port), allowed_hosts=allowed)) as edge:
@@ -122,7 +113,7 @@ def test_without_allowed_hosts_a_port_that_is_open_to_others_takes_any_name_ther
         pytest.skip("this machine has loopback addresses only")
     named, foreign = {"Host": "city.example"}, {"Origin": "https://evil.example"}
     with running(replace(make_edge(tmp_path, front.port), host="0.0.0.0")) as edge:
-        url = f"http://{others[0]}:{edge.ports.gateway}{PATHS['gateway']}"
+        url = f"http://{others[0]}:{edge.instance.ports.gateway}{PATHS['gateway']}"
         assert httpx.post(url, headers=named, timeout=5).status_code == 200
         assert httpx.post(url, headers=named | foreign, timeout=5).status_code == 403
         assert post(edge, "gateway", named).status_code == 403

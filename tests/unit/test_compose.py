@@ -9,7 +9,7 @@ import yaml
 from compose_spec import PyCompose
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.ray_head import FREE_DISK_BYTES
@@ -78,8 +78,8 @@ def test_images_are_pinned_by_version_and_digest(service):
 
 def test_the_ports_are_those_of_the_edge():
     published = {int(each.split(":")[1]) for each in SERVICES["greenwave"]["ports"]}
-    ports = EdgePorts()
-    edge = {Ports().http, ports.gateway, ports.density, ports.loans, ports.cards}
+    ports = Ports()
+    edge = {ports.http, ports.gateway, ports.density, ports.loans, ports.cards}
     assert published == edge | {PROMETHEUS}
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from selenium.webdriver.common.by import By
 
-from load_tests.harness.system import System
+from load_tests.harness.system import System, start_edge
 from tests.cluster.browser.conftest import DIAGNOSING
 from tests.cluster.browser.console import Console
 from tests.cluster.gateway.conftest import USER
@@ -126,7 +126,7 @@ def test_a_lost_connection_is_said_and_comes_back_by_itself(live, edge):
     live.wait(live.says("#connection", "no connection since"))
     assert float(live.find("#map").value_of_css_property("opacity")) < 1, "it is not of now"
     assert not live.find("#idle").is_displayed()
-    edge.start()
+    start_edge(edge)
     live.wait(live.says("#connection", "live"))
     live.wait(lambda: live.find("#map").value_of_css_property("opacity") == "1")
 

@@ -19,7 +19,7 @@ from serve_app.cli import demo
 from serve_app.demo.connect import prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import report
-from serve_app.demo.stage import city, shipped
+from serve_app.demo.stage import OwnQueues, city, shipped
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
 from tests.support.waiting import until
 
@@ -58,7 +58,7 @@ def client(late: System) -> Iterator[Client]:
 def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     late, client, run_id, capsys
 ):
-    policy = GatewayController(client, run_id, STAGE)
+    policy = GatewayController(client, run_id, STAGE.scenario, OwnQueues(STAGE.scenario.network))
     login = client._engine._login
     assert isinstance(login, Login)
 
@@ -131,7 +131,7 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     routes.write_text(f"<routes>{trips}</routes>")
     file, _ = import_network(NET_FILE)
     stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
-    policy = GatewayController(client, run_id, stage)
+    policy = GatewayController(client, run_id, stage.scenario, OwnQueues(file))
     until(lambda: status_of(client) == "success")
     prepare(policy, late.url)
     served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))

@@ -3,15 +3,12 @@
 import concurrent.futures
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 
 from deployments.gateway.schemas import FALLBACK_STATUS
 from load_tests.harness.system import System, application
-from models.policy.form import SHIPPED_POLICY
-from tests.cluster.gateway.conftest import gateway
 from tests.support.waiting import until
 
 JUNCTION = "300839359"
@@ -86,81 +83,3 @@ def test_clients_that_go_away_take_no_others_answer_with_them(connect, late):
         finally:
             replica.resume()
         assert [each.result() for each in patient] == ["success"] * 4
-
-
-def test_an_inference_application_without_a_model_leads_to_the_fallback(connect, gateways):
-    gateways.deploy(application("late", "/late", env={"MAPPO_AGENT_PATH": "/nowhere/agent.th"}))
-    try:
-        client = connect("/late/api")
-        health = httpx.get(f"{gateways.url}/late/health", timeout=10).json()
-        assert health["status"] == "no_model"
-        answer = client.post("/traffic/action", json=BODY)
-        assert (answer.status_code, answer.json()["status"]) == (200, FALLBACK_STATUS)
-        assert client.get("/traffic/health").status_code == 503
-        assert client.post("/traffic/reset").status_code == 200  # zeros need no model
-    finally:
-        gateways.remove("late")
-
-
-@pytest.fixture(scope="class")
-def crossings(gateways: System) -> Iterator[System]:
-    network = "models/networks/greenwave/greenwave-crossings.json"
-    gateways.deploy(
-        application(
-            "inference-crossings",
-            "/crossings",
-            network=network,
-            agent_path=str(SHIPPED_POLICY),
-        ),
-        gateway(
-            "gateway-crossings",
-            "/crossings/api",
-            network=network,
-            inference_app="inference-crossings",
-            safety=True,
-            safety_max_pedestrian_wait_s=90,
-        ),
-    )
-    yield gateways
-    gateways.remove("inference-crossings", "gateway-crossings")
-
-
-class TestPedestrianCrossings:
-    """The shipped network with crossings, and the shipped policy behind the safety layer."""
-
-    STATION = "265580972"
-    WALKS = frozenset(range(9, 15))  # places of its crossings in the lamps' states
-
-    @pytest.fixture
-    def ask(self, crossings, connect):
-        client = connect("/crossings/api")
-
-        def ask(phase: int, green_s: float, red_s: float) -> dict[str, Any]:
-            """Ask while only the main road, which phase 0 serves, has queues."""
-            shown = {"phase": phase, "greenSeconds": green_s, "redSeconds": [red_s, red_s]}
-            shown["redSeconds"][phase] = 0  # type: ignore[index]
-            observations = [phase == 0, phase == 1, 1, 0.9, 0.9, 0.9, 0.9, 0.0]
-            body = {"junctionId": self.STATION, "observations": [*map(float, observations)]}
-            answer = client.post("/traffic/action", json=body | {"shown": shown}).json()
-            assert answer["status"] == "success"
-            assert answer["safety"]["asked"] == 0
-            made: dict[str, Any] = answer
-            return made
-
-        return ask
-
-    def test_a_walk_is_finished_and_cleared_before_the_main_road_gets_green(self, ask):
-        walks_on = ask(phase=1, green_s=6, red_s=10)
-        assert walks_on["predictedAction"] == 1
-        assert walks_on["safety"]["rule"] == "minimum_green"
-        changes = ask(phase=1, green_s=7, red_s=11)
-        assert changes["predictedAction"] == 0
-        *clearing, green = changes["safety"]["steps"]
-        for step in clearing:
-            assert not {step["state"][place] for place in self.WALKS} & {"G", "g"}
-        assert green["afterSeconds"] == changes["safety"]["showAfterSeconds"] >= 6
-
-    def test_pedestrians_of_the_other_phase_wait_no_longer_than_their_own_limit(self, ask):
-        assert ask(phase=0, green_s=60, red_s=63)["safety"]["rule"] == "none"
-        served = ask(phase=0, green_s=80, red_s=83)
-        assert (served["predictedAction"], served["safety"]["rule"]) == (1, "maximum_red")

@@ -14,12 +14,10 @@ from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System
 from models.networks.network import read_network
 from models.networks.shipped import SHIPPED
-from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
+from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
-from serve_app.errors import DeployError
 from tests.cluster.gateway.conftest import ENVIRONMENT, USER
-from tests.support.waiting import until
 
 HARBOUR = read_network(ROOT / "configs" / "harbour.json")
 JUNCTION, OBS = "customs", [0.0, 1.0, 0.0, 1.0, 0.4, 0.1, 0.9, 0.0, 0.2]
@@ -97,35 +95,3 @@ def test_each_city_has_its_own_gateway(cities):
         assert (response.status_code, response.json()["status"]) == (200, "success")
         body["junctionId"] = SHIPPED.ids[1]
         assert client.post("/traffic/action", json=body).status_code == 400
-
-
-def test_the_policy_of_the_other_city_is_refused_and_the_present_one_stays(cities, policy, run_id):
-    assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
-    changed = of_the_config("inference-harbour", agent_path=str(policy))
-    changed["deployments"][0]["user_config"] = {"agent_path": str(SHIPPED_POLICY)}
-    cities.deploy(changed)
-
-    def health() -> Any:
-        return httpx.get(f"{cities.url}/harbour/health", timeout=30).json()
-
-    until(lambda: health()["status"] == "healthy", health)
-    assert health()["detail"].endswith("the file may belong to another network than 'harbour'")
-    assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
-
-
-def test_another_network_is_refused_while_states_are_kept_and_the_states_go_on(
-    cities, policy, run_id, tmp_path
-):
-    reset = {"X-Simulation-Run": run_id}
-    assert predict(cities, "/harbour", run_id).headers[STEP] == "1"
-    network = (ROOT / "configs" / "harbour.json").read_text().replace('"customs"', '"house"')
-    (tmp_path / "harbour.json").write_text(network)
-    changed = of_the_config(
-        "inference-harbour", agent_path=str(policy), network=str(tmp_path / "harbour.json")
-    )
-    with pytest.raises(DeployError, match="has other junctions, phases or lanes"):
-        cities.deploy(changed)
-    assert predict(cities, "/harbour", run_id).headers[STEP] == "2"
-    cities.deploy(of_the_config("inference-harbour", agent_path=str(policy)))
-    assert predict(cities, "/harbour", run_id).headers[STEP] == "3"
-    httpx.post(f"{cities.url}/harbour/reset_hidden", headers=reset, timeout=10).raise_for_status()

@@ -82,6 +82,7 @@ def sut(
         "JWT_AUTH_USERNAME": OPERATOR,
         "RAY_AUTH_MODE": "token",
         "ACCESS_LOG_SHARE": "1",
+        "LOG_FORMAT": "json",
         "MAPPO_AGENT_PATH": str(policy_file),
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_TRACES_SAMPLER_ARG": "0",

@@ -1,7 +1,9 @@
 """Who reaches what: ports, tokens, users, pages; and what an operator sees of requests."""
 
+import json
 import os
 import secrets
+from typing import Any
 
 import httpx
 import pytest
@@ -167,16 +169,27 @@ def test_a_request_that_arrives_without_a_trace_is_not_traced_at_a_share_of_zero
 
 
 def test_a_request_has_one_json_line_in_the_log_with_what_it_is_about(sut, inference, run_id):
+    trace_id = os.urandom(16).hex()
     headers = {"X-Simulation-Run": run_id, "x-request-id": run_id}
+    headers["traceparent"] = f"00-{trace_id}-00f067aa0ba902b7-01"
     inference.post("/predict_action", json=STEP, headers=headers).raise_for_status()
 
-    def lines() -> list[str]:
-        logs = sut.serve_logs("replica_inference_Inference").splitlines()
-        return [line for line in logs if run_id in line]
+    def lines_of(name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in sut.serve_logs(name).splitlines()]
+
+    def lines() -> list[dict[str, Any]]:
+        found = lines_of("replica_inference_Inference")
+        return [line for line in found if line.get("run") == run_id]
 
     until(lines)
     (line,) = lines()
-    assert all(word in line for word in ("POST", "/predict_action", "200", JUNCTION, run_id))
+    place = {"application": "inference", "deployment": "inference_Inference", "levelname": "INFO"}
+    request = {"method": "POST", "path": "/predict_action", "status": 200, "junction": JUNCTION}
+    names = {"request_id": run_id, "trace_id": trace_id}
+    assert (place | request | names).items() <= line.items()
+    assert 0 < line["ms"] < 10_000
+    actor = {"application": "inference", "component_name": "hidden_states", "shard": "0"}
+    assert any(actor.items() <= each.items() for each in lines_of("hidden_states_inference_0"))
 
 
 PREFIXES = [

@@ -35,7 +35,7 @@ def form(value: object) -> object:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if calls(page)])
 def test_calls_of_the_documentation_are_answered_in_the_form_that_the_page_shows(page, sut, known):
-    shown, edge = calls(page), sut.edge.ports
+    shown, edge = calls(page), sut.instance.ports
     script = f"INFERENCE_PORT={sut.port_base}; INFERENCE_TOKEN={known['INFERENCE_TOKEN']}\n{CURL}"
     script += "printf '\\0'\n".join(call.script for call in shown)
     ports = {8000: sut.port_base, 8001: edge.density, 8080: edge.gateway}

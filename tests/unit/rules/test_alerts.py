@@ -138,14 +138,6 @@ def test_it_fires_beyond_its_bound_and_not_before(alert, tmp_path):
     check(tmp_path, well, at, {fires: {}})
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_it_says_who_acts_what_is_wrong_and_where_to_look(alert):
-    rule = ALERTS[alert]
-    assert rule["labels"]["severity"] in ("page", "ticket")
-    assert set(rule["annotations"]) == {"summary", "description"}
-    assert len(rule["annotations"]["description"]) > 40
-
-
 @pytest.mark.parametrize("alert", [name for name, rule in ALERTS.items() if "for" in rule])
 def test_a_moment_of_it_wakes_nobody(alert, tmp_path):
     wrong, _ = CASES[alert]

@@ -9,7 +9,6 @@ import pytest
 
 import greenwave.client
 from greenwave.client import Addresses, AsyncClient, Client, InvalidInputError, Retries, Timeouts
-from serve_app.processes.edge import EdgePorts
 from serve_app.processes.ports import Ports
 from tests.documentation import read
 
@@ -24,8 +23,8 @@ def test_what_is_no_address_is_refused(kind, url):
 
 
 def test_a_second_instance_is_found_by_its_port_base():
-    second, ports = Addresses.of_edge("h", port_base=23000), EdgePorts.from_base(23000)
-    assert second.inference == f"http://h:{Ports.from_base(23000).http}"
+    second, ports = Addresses.of_edge("h", port_base=23000), Ports.from_base(23000)
+    assert second.inference == f"http://h:{ports.http}"
     assert second.gateway == second.accounts == f"http://h:{ports.gateway}"
     assert second.density == second.flow == f"http://h:{ports.density}"
     assert second.loans == f"http://h:{ports.loans}"

@@ -5,7 +5,7 @@ import types
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.safety import Shown
 from serve_app.demo.gateway_controller import GatewayController
-from serve_app.demo.stage import Stage
 from tests.unit.greenwave.client.play import REFUSED, answer, granted
 
 
@@ -52,15 +51,9 @@ class FakeGateway:
 
 
 class Plan:
-    """Phase 0 for everyone; counts its decisions."""
-
-    decisions = 0
-
-    def reset(self) -> None:
-        self.decisions = 0
+    """Phase 0 for everyone."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        self.decisions += 1
         return dict.fromkeys(observations, 0)
 
 
@@ -70,13 +63,10 @@ def make_controller(gateway: FakeGateway, safely: bool = False) -> GatewayContro
 
 
 def controller_of(client: Client, safely: bool = False) -> GatewayController:
-    stage = types.SimpleNamespace(
-        scenario=types.SimpleNamespace(begin_s=0, decision_s=5, guarded=safely),
-        network=SHIPPED,
-        instead=Plan(),
-        instead_in_words="by the plan",
+    scenario: Any = types.SimpleNamespace(
+        begin_s=0, decision_s=5, guarded=safely, network=SHIPPED.file
     )
-    return GatewayController(client, "run-1", cast(Stage, stage))
+    return GatewayController(client, "run-1", scenario, Plan())
 
 
 def observe() -> dict[str, Observation]:
@@ -147,8 +137,6 @@ def test_a_gateway_that_is_away_costs_decisions_and_comes_back():
     controller = make_controller(gateway)
     for gateway.away in (False, True, True, False, False, True):
         assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, int(not gateway.away))
-    assert isinstance(controller._plan, Plan)
-    assert controller._plan.decisions == 6, "it runs on while the policy decides"
     times = [(each.begin_s, each.end_s, each.decisions) for each in controller.outages]
     assert times == [(5, 15, 10), (25, 30, 5)]
     assert controller.outages[0].reason.startswith("UnavailableError")

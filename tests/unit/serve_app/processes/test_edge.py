@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from load_tests.harness.shipped import shipped_config
 from serve_app.errors import EdgeError
-from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, EdgePorts, behind_edge
+from serve_app.processes.edge import ROUTES, SECOND_PATHS, Edge, behind_edge
 from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.installation import edge_of, instance_of
 from serve_app.processes.instance import Instance
@@ -22,7 +22,7 @@ from serve_app.settings import Settings
 
 @pytest.fixture
 def edge(tmp_path):
-    return Edge(Instance(tmp_path, Ports.from_base(31000)), EdgePorts.from_base(31000))
+    return Edge(Instance(tmp_path, Ports.from_base(31000)))
 
 
 def binds(config: str) -> dict[str, str]:
@@ -64,13 +64,13 @@ def test_a_second_instance_has_ports_of_its_own(edge):
 
 
 def test_where_serve_itself_has_the_port_of_the_inference_service_the_edge_does_not(edge, tmp_path):
-    alone = Edge(replace(edge.instance, ports=edge.instance.ports.without_edge()), edge.ports)
+    alone = Edge(replace(edge.instance, ports=edge.instance.ports.without_edge()))
     assert "inference" not in binds(alone.render()).keys() | alone.urls().keys()
     checked = check(alone.render(), tmp_path)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert alone.url_of("/") == "http://127.0.0.1:31000/"
     assert alone.url_of("/harbour") == "http://127.0.0.1:31000/harbour"
-    assert alone.url_of("/api") == f"http://127.0.0.1:{edge.ports.gateway}/api"
+    assert alone.url_of("/api") == f"http://127.0.0.1:{edge.instance.ports.gateway}/api"
 
 
 def test_every_service_has_a_backend_that_asks_for_its_route(edge):
@@ -131,16 +131,15 @@ def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
 def test_a_taken_port_is_named_with_its_holder(edge):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        edge = replace(edge, ports=replace(edge.ports, gateway=port))
+        ports = replace(edge.instance.ports, gateway=port)
         with pytest.raises(EdgeError, match=rf"port {port} is taken by"):
-            edge.start()
+            Edge(replace(edge.instance, ports=ports)).check()
 
 
 def test_a_missing_certificate_is_reported(edge, tmp_path):
     edge = replace(edge, certificate=tmp_path / "missing.pem")
     with pytest.raises(EdgeError, match=r"missing\.pem"):
-        edge.start()
-    assert not edge.is_running()
+        edge.check()
 
 
 def names_of(edge: Edge) -> list[str]:

@@ -16,10 +16,6 @@ from serve_app.processes.ports import Ports
 from serve_app.processes.process_tags import ROLE_TAG, Role
 
 
-def test_default_ports_leave_the_documents_ports_alone():
-    assert not {8080, 8090, 9000, 8001} & set(Ports().single().values())
-
-
 def test_ports_from_a_base_do_not_overlap():
     ports = Ports.from_base(27000)
     single = set(ports.single().values())

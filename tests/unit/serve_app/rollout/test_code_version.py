@@ -1,6 +1,5 @@
 """Changed code is another version; the code of others is not."""
 
-import importlib
 from typing import Any
 
 import pytest
@@ -25,10 +24,7 @@ def package(tmp_path, monkeypatch):
     for name, text in files.items():
         (root / name).parent.mkdir(exist_ok=True, parents=True)
         (root / name).write_text(text)
-    monkeypatch.setattr(module, "_source", module._source.__wrapped__)
-    monkeypatch.setattr(module, "PACKAGES", ("town",))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
+    monkeypatch.setattr(module, "ROOT", tmp_path)
     return root
 
 

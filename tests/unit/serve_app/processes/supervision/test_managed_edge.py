@@ -5,15 +5,17 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
 
 from load_tests.harness.free_ports import free_ports
 from load_tests.harness.waiting import wait_until
-from serve_app.processes.edge import Edge, EdgePorts
+from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
-from serve_app.processes.ports import Ports
+from serve_app.processes.ports import OF_EDGE, Ports
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import CannotStartError
@@ -23,10 +25,9 @@ from tests.unit.serve_app.processes.test_replica_servers import PARSED, written_
 @pytest.fixture
 def edge(tmp_path, monkeypatch):
     """Return an edge on free ports."""
-    http, front, metrics, *others = free_ports(7)
-    ports = Ports(http=http, front=front, edge_metrics=metrics)
-    instance = Instance(tmp_path, ports, temp_dir=tmp_path)
-    edge = Edge(instance, EdgePorts(*others))
+    names = ("http", "front", "edge_metrics", *OF_EDGE)
+    ports: dict[str, Any] = dict(zip(names, free_ports(7), strict=True))
+    edge = Edge(Instance(tmp_path, replace(Ports(), **ports), temp_dir=tmp_path))
     yield edge
     edge.stop()
 
@@ -95,9 +96,9 @@ def servers_of(edge: Edge) -> dict[str, str]:
 def test_a_taken_port_is_reported_with_its_holder(edge):
     edge.check()
     with socket.socket() as holder:
-        holder.bind(("127.0.0.1", edge.ports.loans))
+        holder.bind(("127.0.0.1", edge.instance.ports.loans))
         holder.listen()
-        taken = f"port {edge.ports.loans} is taken by .* \\(process"
+        taken = f"port {edge.instance.ports.loans} is taken by .* \\(process"
         with pytest.raises(CannotStartError, match=taken):
             ManagedEdge(edge).start_or_adopt()
 
@@ -114,7 +115,7 @@ def test_a_running_edge_is_adopted_reloaded_for_another_configuration_and_stoppe
     (worker,) = edge.master().children()
     edge.apply(status_file)
     assert edge.master().children() == [worker]
-    another = Edge(edge.instance, edge.ports, host="0.0.0.0")
+    another = Edge(edge.instance, host="0.0.0.0")
     another.apply(status_file)
     psutil.wait_procs([worker], timeout=10)
     assert not worker.is_running()
