@@ -30,7 +30,7 @@ from serve_app.errors import DeployError, InstanceError
 MODULES = {
     "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve",
     "gateway": "decisions, fallbacks, safety and traces beside the inference route",
-    "forecasts-records": "forecasts and loans beside bare FastAPI",
+    "forecasts-records": "forecasts and loans beside the inference route",
     "growth": "many hidden states or junctions beside few",
     "replicas": "several replicas, a shadow or a canary beside one replica",
     "overload": "well-behaved clients beside too many connections",

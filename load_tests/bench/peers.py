@@ -172,7 +172,7 @@ CONTENDERS = {
     "fastapi": Contender(
         "FastAPI, PyTorch",
         "uvicorn, one process, eager PyTorch, states in a dict, no access log",
-        _command(*uvicorn("fastapi_servers:policy_app")),
+        _command(*uvicorn("fastapi_server:policy_app")),
     ),
     "litserve": Contender(
         "LitServe",

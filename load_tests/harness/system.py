@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shutil
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from serve_app.processes.edge_backends import cities_of
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import Ports, listeners
 from serve_app.processes.supervision.managed_edge import ManagedEdge
+from serve_app.processes.supervision.managed_process import logger
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, wait_until_running
 
@@ -34,6 +36,8 @@ FRONT_S = 10.0
 QUICK = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2"}
 """Replicas drain for two seconds, not thirty."""
 _BASES = range(27000, 30000, 500)
+
+logger.addHandler(logging.NullHandler())  # HAProxy's lines would be between those of a benchmark
 
 
 def free_port_base() -> int:

@@ -111,14 +111,6 @@ def test_a_command_of_a_missing_extra_says_how_to_install_it(installed):
     assert asked.stderr == expected
 
 
-def test_a_config_of_another_form_is_refused_in_one_message(installed):
-    (installed.folder / "old.yaml").write_text("import_path: serve_app.inference:build\n")
-    refused = installed.run("check", "old.yaml")
-    assert refused.returncode == 1
-    assert "Traceback" not in refused.stderr
-    assert "old.yaml is not valid" in refused.stderr
-
-
 def test_the_client_needs_two_libraries_and_no_ray(wheel, tmp_path):
     pins = tmp_path / "pins"
     pins.write_text("\n".join(re.findall(r"^\S+==\S+", LOCK.read_text(), re.MULTILINE)))

@@ -21,9 +21,9 @@ def no_op_app() -> FastAPI:
 
 
 def policy_app() -> FastAPI:
-    from load_tests.bench.peer_servers import fastapi_servers  # the no-op needs no PyTorch
+    from load_tests.bench.peer_servers import fastapi_server  # the no-op needs no PyTorch
 
-    return fastapi_servers.policy_app()
+    return fastapi_server.policy_app()
 
 
 no_op: Application = serve.deployment(name="NoOp")(serve.ingress(no_op_app)()).bind()

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import httpx
-import pytest
 
 from load_tests.harness.system import System
 
@@ -41,30 +40,6 @@ async def decide(system: System, run: str) -> None:
     async with httpx.AsyncClient(base_url=system.url, timeout=10) as client:
         answer = await client.post("/predict_action", json=BODY, headers={"X-Simulation-Run": run})
         answer.raise_for_status()
-
-
-async def test_a_decision_is_shown_soon_with_what_it_was_made_of(console, token, run_id):
-    async with contextlib.aclosing(views(console, token, run_id)) as seen:
-        while True:  # until the replicas have heard that somebody watches this run
-            await decide(console, run_id)
-            view = await anext(seen)
-            if view["decisions"]:
-                break
-        last = view["decisions"][-1]["step"]
-        await decide(console, run_id)
-        view = await wait_until(
-            seen, lambda view: any(each["step"] > last for each in view["decisions"])
-        )
-        decision = view["decisions"][-1]
-        assert decision["observation"] == BODY["obs_data"]
-        assert sum(decision["probabilities"]) == pytest.approx(1, abs=1e-3)
-        assert run_id in {each["run"] for each in view["runs"]}
-        await wait_until(seen, lambda view: view["rates"]["requests_per_s"])
-        headers = {"Authorization": f"Bearer {token}"}
-        asked = {"run": run_id, "junction": BODY["junction_id"], "lane": 2}
-        curve = httpx.get(f"{console.url}/console/what_if", params=asked, headers=headers).json()
-        assert len(curve["probabilities"]) == 4
-        assert curve["step"] >= decision["step"]
 
 
 def of(app: str) -> Callable[[dict[str, Any]], list[str]]:

@@ -37,98 +37,87 @@ def harms(asked: list[Prediction], resets: list[Reset] | None = None) -> dict[Ha
     return {harm: verdict.steps(harm) for harm in Harm if verdict.steps(harm)}
 
 
-def test_each_answered_step_that_a_later_answer_does_not_continue_from_is_lost() -> None:
-    assert harms([*one_by_one(1, 2, 3, 4), answered(9.0, 9.5, 3)]) == {Harm.LOST: 2}
+LOST, DOUBLED, REVIVED = Harm.LOST, Harm.DOUBLED, Harm.REVIVED
+GAP = unknown(2.0, 3.0)
+LATE = [unknown(0.0, 1.0), answered(2, 3, 1)]
+FALLEN = [*one_by_one(1, 2, 3, 4, 5), *one_by_one(3, 5, start=6)]
+OTHER_KEY = replace(answered(2, 3, 1), key=Key("run", "another"))
 
 
-def test_steps_of_other_keys_are_not_compared() -> None:
-    other = replace(answered(2, 3, 1), key=Key("run", "another"))
-    assert harms([*one_by_one(1, 2), other]) == {}
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        pytest.param([*one_by_one(1, 2, 3, 4), answered(9.0, 9.5, 3)], {LOST: 2}, id="fallen"),
+        pytest.param([*one_by_one(1, 2), OTHER_KEY], {}, id="another key"),
+        pytest.param([answered(1, 3, 1), answered(0, 2, 1)], {LOST: 1}, id="one number twice"),
+        pytest.param(one_by_one(1, 2, 4, 5), {DOUBLED: 1}, id="without a request"),
+        pytest.param(one_by_one(1, 2, 4, 5, 8), {DOUBLED: 3}, id="several without a request"),
+        pytest.param(
+            [*one_by_one(1), refused(1, 2), answered(2, 3, 3)], {DOUBLED: 1}, id="refused"
+        ),
+        pytest.param([*one_by_one(1, 2), GAP, answered(4, 5, 3)], {}, id="unknown, not made"),
+        pytest.param([*one_by_one(1, 2), GAP, answered(4, 5, 4)], {}, id="unknown, made"),
+        pytest.param([*one_by_one(1, 2), GAP, answered(4, 5, 5)], {DOUBLED: 1}, id="made twice"),
+        pytest.param([*LATE, answered(4, 5, 3)], {}, id="late"),
+        pytest.param(
+            [*LATE, answered(LATER, LATER + 1, 2), answered(LATER + 1, LATER + 2, 4)],
+            {DOUBLED: 1},
+            id="too late",
+        ),
+        pytest.param(FALLEN, {LOST: 3, DOUBLED: 1}, id="counted from where it fell back to"),
+    ],
+)
+def test_a_step_is_lost_or_doubled_unless_the_requests_explain_it(
+    asked: list[Prediction], found: dict[Harm, int]
+) -> None:
+    assert harms(asked) == found
 
 
-def test_of_two_answers_with_one_number_the_first_is_lost() -> None:
-    first, second = answered(0, 2, 1), answered(1, 3, 1)
-    assert check(History([second, first])).findings == (Finding(Harm.LOST, first, second),)
+def reset(sent: float, done: float, outcome: Outcome = Outcome.ANSWERED) -> Reset:
+    return Reset("run", sent, done, outcome)
 
 
-def test_a_step_without_a_request_is_doubled() -> None:
-    assert harms(one_by_one(1, 2, 4, 5)) == {Harm.DOUBLED: 1}
-    assert harms(one_by_one(1, 2, 4, 5, 8)) == {Harm.DOUBLED: 3}
+def attempts(*done: tuple[float, Outcome]) -> list[Reset]:
+    """Return attempts at one reset."""
+    return [Reset("run", at - 0.5, at, outcome, "a") for at, outcome in done]
 
 
-def test_a_refused_request_explains_no_step() -> None:
-    assert harms([*one_by_one(1), refused(1, 2), answered(2, 3, 3)]) == {Harm.DOUBLED: 1}
+RACE, DOUBTFUL = [reset(2.0, 9.0)], [reset(2.0, 3.0, Outcome.UNKNOWN)]
+TWICE = attempts((2.0, Outcome.ANSWERED), (4.0, Outcome.ANSWERED))
+ONCE_DOUBTFUL = attempts((2.0, Outcome.UNKNOWN), (4.0, Outcome.ANSWERED))
+UNANSWERED = attempts((2.0, Outcome.UNKNOWN), (4.0, Outcome.REFUSED))
+TWO, THREE = one_by_one(1, 2), one_by_one(1, 2, 3)
 
 
-def test_a_request_of_unknown_outcome_explains_one_step_or_none() -> None:
-    before, gap = one_by_one(1, 2), unknown(2.0, 3.0)
-    assert harms([*before, gap, answered(4, 5, 3)]) == {}
-    assert harms([*before, gap, answered(4, 5, 4)]) == {}
-    assert harms([*before, gap, answered(4, 5, 5)]) == {Harm.DOUBLED: 1}
-
-
-def test_a_request_of_unknown_outcome_may_take_effect_late_but_not_for_ever() -> None:
-    asked = [unknown(0.0, 1.0), answered(2, 3, 1)]
-    assert harms([*asked, answered(4, 5, 3)]) == {}
-    late = [answered(LATER, LATER + 1, 2), answered(LATER + 1, LATER + 2, 4)]
-    assert harms([*asked, *late]) == {Harm.DOUBLED: 1}
-
-
-def test_steps_after_a_loss_are_counted_from_where_it_fell_back_to() -> None:
-    asked = [*one_by_one(1, 2, 3, 4, 5), *one_by_one(3, 5, start=6)]
-    assert harms(asked) == {Harm.LOST: 3, Harm.DOUBLED: 1}
-
-
-def test_a_reset_excuses_what_it_cleared() -> None:
-    assert harms([*one_by_one(1, 2, 3), answered(5, 6, 1)], [Reset("run", 4, 5)]) == {}
-    assert harms([*one_by_one(1, 2, 3), answered(5, 6, 1)], [Reset("other", 4, 5)]) == {
-        Harm.LOST: 3
-    }
-
-
-def test_a_reset_that_races_with_requests_may_come_before_or_after_each() -> None:
-    race = Reset("run", 2.0, 9.0)
-    for step in (1, 2, 3):
-        assert harms([*one_by_one(1, 2), answered(3, 4, step)], [race]) == {}
-    assert harms([*one_by_one(1, 2), answered(3, 4, 4)], [race]) == {Harm.DOUBLED: 1}
-    assert harms([*one_by_one(1, 2), answered(3, 4, 1), answered(3, 4, 2)], [race]) == {}
-
-
-def test_a_reset_of_unknown_outcome_may_have_happened_or_not() -> None:
-    doubtful = Reset("run", 2.0, 3.0, Outcome.UNKNOWN)
-    assert harms([*one_by_one(1, 2), answered(4, 5, 1)], [doubtful]) == {}
-    assert harms([*one_by_one(1, 2), answered(4, 5, 3)], [doubtful]) == {}
-    assert harms([*one_by_one(1, 2, 3, 4), answered(6, 7, 1)], [doubtful]) == {}
-    late = one_by_one(3, 3, start=LATER)
-    assert harms([*one_by_one(1, 2), *late], [doubtful]) == {Harm.LOST: 1}
-
-
-def test_a_refused_reset_has_cleared_nothing() -> None:
-    refused = Reset("run", 2.0, 3.0, Outcome.REFUSED)
-    assert harms([*one_by_one(1, 2), answered(4, 5, 1)], [refused]) == {Harm.LOST: 2}
-
-
-def test_attempts_at_one_reset_clear_once_before_its_first_answer() -> None:
-    def attempts(*done: tuple[float, Outcome]) -> list[Reset]:
-        return [Reset("run", at - 0.5, at, outcome, "a") for at, outcome in done]
-
-    late = attempts((2.0, Outcome.ANSWERED), (4.0, Outcome.ANSWERED))
-    before, after = one_by_one(1), answered(5, 6, 1)
-    assert harms([*before, answered(2, 3, 1), answered(5, 6, 2)], late) == {}
-    assert harms([*before, answered(2, 3, 1), after], late) == {Harm.LOST: 1}
-    doubtful = attempts((2.0, Outcome.UNKNOWN), (4.0, Outcome.ANSWERED))
-    for step in (1, 2):
-        assert harms([*before, answered(2, 3, step), after], doubtful) == {}
-    unanswered = attempts((2.0, Outcome.UNKNOWN), (4.0, Outcome.REFUSED))
-    assert harms([*before, answered(2, 3, 2), after], unanswered) == {}
-
-
-def test_more_steps_than_requests_since_a_reset_are_revived() -> None:
-    reset = Reset("run", 4.0, 5.0)
-    assert harms([*one_by_one(1, 2, 3), answered(5, 6, 4)], [reset]) == {Harm.REVIVED: 3}
-    # the harm is counted once, however many answers tell of it
-    tail = one_by_one(4, 5, 6, 7, start=5)
-    assert harms([*one_by_one(1, 2, 3), *tail], [reset]) == {Harm.REVIVED: 3}
+@pytest.mark.parametrize(
+    ("asked", "resets", "found"),
+    [
+        ([*THREE, answered(5, 6, 1)], [reset(4, 5)], {}),
+        ([*THREE, answered(5, 6, 1)], [Reset("other", 4, 5)], {LOST: 3}),
+        *(([*TWO, answered(3, 4, step)], RACE, {}) for step in (1, 2, 3)),
+        ([*TWO, answered(3, 4, 4)], RACE, {DOUBLED: 1}),
+        ([*TWO, answered(3, 4, 1), answered(3, 4, 2)], RACE, {}),
+        ([*TWO, answered(4, 5, 1)], DOUBTFUL, {}),
+        ([*TWO, answered(4, 5, 3)], DOUBTFUL, {}),
+        ([*one_by_one(1, 2, 3, 4), answered(6, 7, 1)], DOUBTFUL, {}),
+        ([*TWO, *one_by_one(3, 3, start=LATER)], DOUBTFUL, {LOST: 1}),
+        ([*TWO, answered(4, 5, 1)], [reset(2.0, 3.0, Outcome.REFUSED)], {LOST: 2}),
+        ([*one_by_one(1), answered(2, 3, 1), answered(5, 6, 2)], TWICE, {}),
+        ([*one_by_one(1), answered(2, 3, 1), answered(5, 6, 1)], TWICE, {LOST: 1}),
+        *(
+            ([*one_by_one(1), answered(2, 3, step), answered(5, 6, 1)], ONCE_DOUBTFUL, {})
+            for step in (1, 2)
+        ),
+        ([*one_by_one(1), answered(2, 3, 2), answered(5, 6, 1)], UNANSWERED, {}),
+        ([*THREE, answered(5, 6, 4)], [reset(4, 5)], {REVIVED: 3}),
+        # the harm is counted once, however many answers show it
+        ([*THREE, *one_by_one(4, 5, 6, 7, start=5)], [reset(4, 5)], {REVIVED: 3}),
+    ],
+)
+def test_a_reset_excuses_what_it_may_have_cleared_and_allows_no_more_steps(
+    asked: list[Prediction], resets: list[Reset], found: dict[Harm, int]
+) -> None:
+    assert harms(asked, resets) == found
 
 
 @dataclass
@@ -194,43 +183,33 @@ def attempt(
     return Prediction(KEY, sent, sent + 0.5, outcome, step, request, body)
 
 
-def harms_of(*asked: Prediction) -> dict[Harm, int]:
-    return harms(list(asked))
-
-
 def test_attempts_at_one_request_are_one_step_made_by_the_first_answer() -> None:
     attempts = [attempt("a", 0), attempt("a", 1, step=1), attempt("a", 2, step=1)]
     assert [(each.sent, each.done, each.step) for each in once_each(attempts)] == [(0, 1.5, 1)]
+    (step,) = once_each(attempts[:1] * 2)
+    assert (step.sent, step.done, step.outcome) == (0, 0.5, Outcome.UNKNOWN)
 
 
-def test_attempts_without_any_answer_are_one_request_of_unknown_outcome() -> None:
-    (step,) = once_each([attempt("a", 0), attempt("a", 1)])
-    assert (step.sent, step.done, step.outcome) == (0, 1.5, Outcome.UNKNOWN)
+ATTEMPTS = [attempt("a", 0), attempt("a", 1), attempt("a", 2)]
+REFUSALS = [Prediction(KEY, 0, 1, Outcome.REFUSED, request="a")] * 2
+OTHER_BODY = attempt("a", 0, 1, b"action 1"), attempt("a", 0.1, 1, b"action 2")
 
 
-def test_refused_attempts_leave_the_state_as_it_was() -> None:
-    refused = Prediction(KEY, 0, 1, Outcome.REFUSED, request="a")
-    assert [each.outcome for each in once_each([refused, refused])] == [Outcome.REFUSED]
-    assert harms_of(refused, attempt("b", 2, step=2)) == {Harm.DOUBLED: 1}
-
-
-def test_an_answer_that_comes_again_is_neither_lost_nor_doubled() -> None:
-    assert harms_of(attempt("a", 0, 1), attempt("b", 1, 2), attempt("a", 2, 1)) == {}
-
-
-def test_attempts_explain_one_step_however_many_there_are() -> None:
-    attempts = [attempt("a", 0), attempt("a", 1), attempt("a", 2)]
-    assert harms_of(*attempts, attempt("b", 3, step=2)) == {}
-    assert harms_of(*attempts, attempt("b", 3, step=3)) == {Harm.DOUBLED: 1}
-
-
-def test_a_request_that_is_stepped_a_second_time_is_doubled() -> None:
-    assert harms_of(attempt("a", 0, 1), attempt("a", 1, 2)) == {Harm.DOUBLED: 1}
-
-
-def test_a_repeated_answer_with_another_body_is_doubled() -> None:
-    one, other = attempt("a", 0, 1, b"action 1"), attempt("a", 0.1, 1, b"action 2")
-    assert harms_of(one, other)[Harm.DOUBLED] > 0
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ([*REFUSALS, attempt("b", 2, step=2)], {DOUBLED: 1}),
+        ([attempt("a", 0, 1), attempt("b", 1, 2), attempt("a", 2, 1)], {}),
+        ([*ATTEMPTS, attempt("b", 3, step=2)], {}),
+        ([*ATTEMPTS, attempt("b", 3, step=3)], {DOUBLED: 1}),
+        ([attempt("a", 0, 1), attempt("a", 1, 2)], {DOUBLED: 1}),
+        (OTHER_BODY, {DOUBLED: 1}),
+    ],
+)
+def test_attempts_explain_one_step_and_get_one_answer(
+    asked: list[Prediction], found: dict[Harm, int]
+) -> None:
+    assert harms(list(asked)) == found
 
 
 def test_an_empty_history_is_refused() -> None:

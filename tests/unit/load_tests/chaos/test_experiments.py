@@ -39,22 +39,6 @@ def test_what_a_fault_may_cost_is_no_reason_to_complain(
     assert complaints(fault, **changed) == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "service", "allowed_s"),
-    [
-        ("gateway", "inference", 2),
-        ("front", "loans", 1),
-        ("store", "inference", 2),
-        ("store", "loans", 7),
-        ("ray", "inference", 30),
-        ("only-inference", "inference", 6),
-        ("code", "inference", 2),
-    ],
-)
-def test_a_service_may_be_away_for_so_long(fault: str, service: str, allowed_s: float) -> None:
-    assert FAULTS[fault].allowed_s(service) == allowed_s
-
-
 def test_a_longer_time_is_reported_unless_the_machine_is_busy() -> None:
     result = Result({"loans": (2.1, 2.0), "flow": (2.0, 2.0)}, ["2 are lost"], [], {})
     assert result.complaints() == ["loans was away for 2.1 s, not 2", "2 are lost"]
