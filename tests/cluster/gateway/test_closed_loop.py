@@ -59,7 +59,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
     late, client, run_id, capsys
 ):
     policy = GatewayController(client, run_id, STAGE.scenario, OwnQueues(STAGE.scenario.network))
-    login = client._login
+    login = client._engine._login
     assert isinstance(login, Login)
 
     def kill() -> None:
