@@ -27,9 +27,7 @@ from models.networks.shipped import SHIPPED
 
 PAUSE_S = 0.1  # between two calls of the feed
 EVENT_PERIOD_S = 0.3
-SLOW_EVENT_PERIOD_S = 0.5  # a report is still shown within a second
-MANY_CLIENTS = 20  # browsers
-IDLE_EVENT_PERIOD_S = 1.0  # where there is no news
+IDLE_EVENT_PERIOD_S = 1.0  # where there is no news; the edge ends what is silent for 8 s
 CHECK_PERIOD_S = 1.0
 REPLICAS_S = 2.0
 SETTLED_S = 10.0
@@ -199,10 +197,9 @@ class ConsoleService:
         now = self._now()
         self.audience.show(self.view, time.time_ns() // 1_000_000, now)
         # news in the pause is shown together
-        pause_s = EVENT_PERIOD_S if len(self.audience) < MANY_CLIENTS else SLOW_EVENT_PERIOD_S
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(EVENT_PERIOD_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(IDLE_EVENT_PERIOD_S - pause_s):
+            async with asyncio.timeout(IDLE_EVENT_PERIOD_S - EVENT_PERIOD_S):
                 await self._news.wait()
         self._news.clear()
 

@@ -111,13 +111,11 @@ class Audience:
 logger = logging.getLogger("ray.serve")
 
 RETRY_MS = 1000
-HEARTBEAT_S = 3.0  # below the 8 s after which the edge considers a silent service dead
 SEND_S = 5.0
 STREAM_S = 30.0
 
 NextEvent = Callable[[], Coroutine[Any, Any, bytes]]
 
-_HEARTBEAT = b": \n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -146,20 +144,12 @@ async def write_events(receive: Receive, send: Send, following: NextEvent) -> No
                 leaving = asyncio.create_task(_end_when_gone(receive, stream))
                 try:
                     while True:
-                        await _send(send, _part(await _next(following)))
+                        await _send(send, _part(await following()))
                 finally:
                     leaving.cancel()
         await _send(send, {"type": "http.response.body", "body": b""})
     except (UnreadError, OSError):
         logger.info("A console that does not read was closed")
-
-
-async def _next(following: NextEvent) -> bytes:
-    try:
-        async with asyncio.timeout(HEARTBEAT_S):
-            return await following()
-    except TimeoutError:
-        return _HEARTBEAT
 
 
 async def _send(send: Send, message: dict[str, object]) -> None:

@@ -74,10 +74,6 @@ class NoFeedError(LookupError):
     """There is no feed: no console is deployed."""
 
 
-class FeedTimeoutError(Exception):
-    """The feed has not answered in time."""
-
-
 class Publisher:
     """Reports to the feed what consoles ask for.
 
@@ -104,26 +100,24 @@ class Publisher:
         """Make one call of the feed: a report, or the wait for a console.
 
         Raises:
-            FeedTimeoutError: the feed hangs. Whatever Ray or the reporter raises passes as well.
-                The next step looks for the feed again.
+            TimeoutError: the feed hangs. Whatever Ray or the reporter raises passes as well. The
+                next step looks for the feed again.
         """
         try:
             if self._feed is None:
                 self._feed = await self._find()
-            demand = await (self._report if self._demand.watched else self._listen)(self._feed)
+            is_watched = self._demand.watched
+            async with asyncio.timeout(DEADLINE_S + (0 if is_watched else LISTEN_S)):
+                if is_watched:
+                    demand = await self._report(self._feed)
+                else:
+                    demand = await self._feed.listen(self._demand)
             self._set_demand(demand)
         except NoFeedError:
             await self._lose_feed()
         except Exception:
             await self._lose_feed()
             raise
-
-    async def _listen(self, feed: Feed) -> Demand:
-        try:
-            async with asyncio.timeout(LISTEN_S + DEADLINE_S):
-                return await feed.listen(self._demand)
-        except TimeoutError:
-            raise FeedTimeoutError(f"no answer within {LISTEN_S + DEADLINE_S:g} s") from None
 
     async def _report(self, feed: Feed) -> Demand:
         """Report the news, or at least every ALIVE_S that this replica is alive."""
@@ -132,11 +126,7 @@ class Publisher:
         if not is_new and now - self._reported_at < ALIVE_S:
             return self._demand
         self._totals, self._reported_at = contents.totals, now
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                return await feed.report(Report(self._source, time.time(), contents))
-        except TimeoutError:
-            raise FeedTimeoutError(f"no answer within {DEADLINE_S:g} s") from None
+        return await feed.report(Report(self._source, time.time(), contents))
 
     async def _lose_feed(self) -> None:
         self._feed = None

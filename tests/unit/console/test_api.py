@@ -1,12 +1,10 @@
 """The console's routes and what watches behind them, with a feed that the test fills."""
 
 import asyncio
-import contextlib
 import gc
 import json
 import re
 import weakref
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,15 +17,12 @@ from deployments.console.replicas import Replica
 from deployments.console.service import (
     EVENT_PERIOD_S,
     LINGER_S,
-    MANY_CLIENTS,
     PAUSE_S,
     REPLICAS_S,
     SETTLED_S,
-    SLOW_EVENT_PERIOD_S,
     ConsoleService,
 )
 from deployments.feed.hub import COLLECT_S
-from deployments.feed.publisher import PERIOD_S
 from deployments.store import open_store
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
@@ -230,32 +225,6 @@ async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second():
             with service.audience.member(None) as other:
                 assert shown(await service.next_event(other))["decisions"]
             assert now() - began <= EVENT_PERIOD_S + 1e-6
-    await service.close()
-
-
-@virtual_time
-@pytest.mark.parametrize(
-    ("browsers", "period_s"), [(1, EVENT_PERIOD_S), (MANY_CLIENTS, SLOW_EVENT_PERIOD_S)]
-)
-async def test_a_crowd_is_shown_less_often_and_still_within_a_second(browsers, period_s):
-    feed, serve = FakeFeed(), FakeServe()
-    service = ConsoleService(None, feed.open, serve.read)
-
-    async def tell():
-        for number in count():
-            feed.reports.put_nowait(report(requests=number))
-            await asyncio.sleep(EVENT_PERIOD_S / 10)
-
-    telling = asyncio.create_task(tell())
-    with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(service.audience.member(None)) for _ in range(browsers)]
-        until, events = asyncio.get_running_loop().time() + 30, 0
-        while asyncio.get_running_loop().time() < until:
-            await asyncio.gather(*map(service.next_event, clients))
-            events += 1
-    assert events == pytest.approx(30 / period_s, rel=0.1)
-    assert PERIOD_S + PAUSE_S + period_s <= 1
-    telling.cancel()
     await service.close()
 
 

@@ -156,8 +156,8 @@ async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(capl
     await asyncio.sleep(100 * DEADLINE_S)
     assert feed.most_at_once == 1
     assert service.demands == [WATCHED, NO_DEMAND]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"The feed does not serve: no answer within {DEADLINE_S:g} s"
+    assert [each.getMessage() for each in caplog.records] == [
+        "The feed does not serve: TimeoutError()"
     ]
     feed.hang(False)
     await asyncio.sleep(LISTEN_S)
