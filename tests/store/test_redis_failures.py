@@ -218,24 +218,6 @@ class TestSchema:
                 assert version == len(later) + 1
             assert admin.hget("greenwave:{t}:documents", "k") == b"1"
 
-    @pytest.mark.parametrize("version", [None, 1])
-    async def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(
-        self, redis_server, version
-    ):
-        with redis.Redis(port=redis_server.port) as admin:
-            if version is not None:
-                admin.set(SCHEMA_KEY, version)
-            for table in ("hidden_states", TABLE):
-                admin.hset(f"greenwave:{{{table}}}:documents", "1", "one")
-        store = open_store(redis_server.url)
-        assert await store.get("hidden_states", "1") is None
-        assert await store.get(TABLE, "1") == b"one"
-        await store.change("hidden_states", {"2": b"two"}, when=ANYHOW)
-        later = open_store(redis_server.url)
-        assert await later.get("hidden_states", "2") == b"two"  # dropped once
-        await store.close()
-        await later.close()
-
 
 class TestTls:
     @pytest.fixture

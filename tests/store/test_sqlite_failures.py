@@ -289,21 +289,6 @@ def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path):
     connect(path, later).close()
 
 
-def test_version_2_drops_the_copies_of_hidden_states_and_nothing_else(tmp_path):
-    path = tmp_path / "store.db"
-    old = connect(path, MIGRATIONS[:1])
-    statement = "INSERT INTO documents (collection, key, value) VALUES (?, 'k', 'v')"
-    old.executemany(statement, [("hidden_states",), ("t",)])
-    old.close()
-    new = connect(path)
-    assert new.execute("SELECT collection FROM documents").fetchall() == [("t",)]
-    new.execute(statement, ("hidden_states",))
-    new.close()
-    again = connect(path)
-    assert again.execute("SELECT count(*) FROM documents").fetchone() == (2,)  # dropped once
-    again.close()
-
-
 def test_a_failed_migration_changes_nothing(tmp_path):
     path = tmp_path / "store.db"
     connect(path).close()

@@ -43,12 +43,6 @@ def test_ray_can_be_restarted_beside_its_logs():
     assert int(gigabytes[1]) << 30 >= 2 * FREE_DISK_BYTES
 
 
-def test_what_is_misspelt_is_refused():
-    broken = COMPOSE | {"services": {"redis": {"image": "redis:7", "helthcheck": {}}}}
-    with pytest.raises(ValueError, match="helthcheck"):
-        PyCompose.from_yaml(yaml.safe_dump(broken))
-
-
 @every_service
 def test_no_container_can_do_more_than_it_must(service):
     assert service["read_only"] is True

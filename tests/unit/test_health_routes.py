@@ -34,9 +34,3 @@ def test_a_pod_is_ready_and_alive_by_checks_of_ray():
         (pod,) = workers["template"]["spec"]["containers"]
         probes = {pod[each]["httpGet"]["path"] for each in ("readinessProbe", "livenessProbe")}
         assert probes == {"/-/healthz", "/api/local_raylet_healthz"}
-
-
-def test_the_image_is_checked_for_liveness():
-    text = (ROOT / "Containerfile").read_text()
-    assert "/livez" in text
-    assert "/readyz" not in text

@@ -257,12 +257,6 @@ async def test_beyond_its_load_it_is_503_with_the_time_to_come_back(
     assert answer.headers["retry-after"] == "1"
 
 
-@pytest.mark.parametrize("name", SERVICES)
-async def test_it_tells_that_it_lives(name, client):
-    answer = await client.get(f"{SERVICES[name].base}/livez")
-    assert (answer.status_code, answer.json()["status"]) == (200, "alive")
-
-
 @pytest.mark.parametrize("name", WITH_BODIES)
 async def test_its_pages_are_guarded(name, client):
     for page in ["/docs", "/"] if name == "inference" else ["/docs"]:

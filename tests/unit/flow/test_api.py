@@ -1,4 +1,3 @@
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 from deployments.feed.messages import NO_DEMAND, Demand
-from deployments.flow.schemas import parse_question
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
 from models.flow.forecast import FlowForecaster, FlowForecasts
@@ -158,34 +156,6 @@ class TestForecast:
     async def test_another_type(self, client, field, values):
         for value in values:
             assert (await refused(client, body(**{field: value}))).startswith(field), value
-
-    async def test_waiting_requests_share_a_batch(self, service, client):
-        requests = [body(junction_id=junction_id) for junction_id in JUNCTIONS] * 3
-        together = await asyncio.gather(*(client.post("/forecast", json=r) for r in requests))
-        batches, _ = service.take_batches()
-        assert sum(size for size, _ in batches) == len(requests)
-        assert len(batches) < len(requests)
-        for request, answer in zip(requests, together, strict=True):
-            alone = (await client.post("/forecast", json=request)).json()
-            assert answer.json()["junction_id"] == request["junction_id"]
-            assert answer.json()["predicted_flow"] == alone["predicted_flow"]
-
-
-class TestLongHistories:
-    def test_a_week_is_read_in_milliseconds(self):
-        text = json.dumps(body(10_080)).encode()
-        assert len(text) < 1024 * 1024
-        started = time.process_time()
-        assert parse_question(text, time.time()).window.observed == 60
-        assert time.process_time() - started < 0.5
-
-    async def test_many_faults_cost_no_more_than_one(self, client):
-        text = json.dumps(body(historical_data=[{}] * 200_000))
-        started = time.process_time()
-        answer = await client.post("/forecast", content=text)
-        assert time.process_time() - started < 0.5
-        assert answer.status_code == 400
-        assert len(answer.content) < 1000
 
 
 class TestStatus:

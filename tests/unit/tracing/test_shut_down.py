@@ -50,7 +50,3 @@ async def test_a_collector_that_hangs_is_not_waited_for():
     assert collector.taken == []
     assert not process.is_on()
     collector.answers.set()
-
-
-async def test_without_traces_there_is_nothing_to_end():
-    await process.shut_down()
