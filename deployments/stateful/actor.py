@@ -42,7 +42,6 @@ from deployments.stateful.options import StateOptions
 from deployments.stateful.remote import MAX_FRAME, TableServer
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import (
-    LAYOUT_ROW,
     ForeignStatesError,
     Layout,
     OtherLayoutError,
@@ -56,7 +55,6 @@ from deployments.tracing.process import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 
-NAMESPACE = "greenwave"
 _LAST_RESPONSES_S = 0.5
 _PAUSE_S = 0.5
 _PLACE_PERIOD_S = 5.0
@@ -86,6 +84,7 @@ class ActorConfig:
 
     Attributes:
         app: the application's name.
+        store: identity of the store.
         open_store: opens the store.
         json_lines: whether their logs are JSON.
     """
@@ -94,6 +93,7 @@ class ActorConfig:
     options: StateOptions
     layout: Layout
     form: RowForm
+    store: str
     open_store: OpenStore
     json_lines: bool = False
 
@@ -102,23 +102,34 @@ class ActorConfig:
         """What the names of the actors begin with."""
         return f"hidden_states:{self.app}/"
 
+    @property
+    def namespace(self) -> str:
+        """The actors' in Ray: those of another layout or store are others."""
+        of = self.layout.pack() + self.store.encode()
+        return f"greenwave-{hashlib.blake2b(of, digest_size=8).hexdigest()}"
+
     def name(self, shard: int) -> str:
         return f"{self.names}{shard}"
 
-    def find(self, shard: int) -> ActorHandle:
-        """Return the actor of a shard, created by the first caller."""
-        name = self.name(shard)
+    def find(self, shard: int) -> ActorHandle | None:
+        """Return the actor of a shard, if there is one."""
         try:
-            found: ActorHandle = ray.get_actor(name, NAMESPACE)
-            return found
+            found: ActorHandle = ray.get_actor(self.name(shard), self.namespace)
         except ValueError:
-            pass
+            return None
+        return found
+
+    def find_or_create(self, shard: int) -> ActorHandle:
+        """Return the actor of a shard, created by the first caller."""
+        found = self.find(shard)
+        if found is not None:
+            return found
         node = choose_node(shard, serving_nodes(), read_places(self.names).values())
         actor: ActorHandle = (
             ray.remote(StateActor)
             .options(
-                name=name,
-                namespace=NAMESPACE,
+                name=self.name(shard),
+                namespace=self.namespace,
                 lifetime="detached",
                 get_if_exists=True,
                 max_restarts=-1,
@@ -164,28 +175,14 @@ class StateActor:
         """The home, once it acts."""
         return self._home if self._home is not None and self._home.ready else None
 
-    async def describe(
-        self,
-        layout: Layout,
-        store: str,
-        options: StateOptions,
-        tracing: TracingOptions | None,
-        is_new: bool,
-    ) -> Description:
+    async def describe(self, options: StateOptions, tracing: TracingOptions | None) -> Description:
         """Adopt the options of a replica, and return where the table is.
 
-        Args:
-            store: identity of the replica's store.
-            is_new: whether the replica connects for the first time, and decides on the store.
-
         Raises:
-            StateError: not now; or never, for a replica of another layout or store.
+            OtherLayoutError: never again.
+            UnavailableError: not now.
         """
         process.start(tracing, "hidden-states", self._name)
-        if layout != self._config.layout:
-            await self._refuse()
-        if store != self._store.identity:
-            await self._change_store(is_new)
         self._options = options
         if self._home is not None:
             await self._home.configure(options)
@@ -211,29 +208,6 @@ class StateActor:
             except StoreUnavailable as error:
                 raise UnavailableError(str(error)) from error
             _leave()
-
-    async def _refuse(self) -> None:
-        try:
-            present = await self._store.get(table_of(self._config.app), LAYOUT_ROW)
-        except StoreUnavailable as error:
-            raise UnavailableError(str(error)) from error
-        if present == self._config.layout.pack():
-            raise OtherLayoutError
-        _leave()
-        raise UnavailableError("This home has an earlier layout, and leaves")
-
-    async def _change_store(self, is_new: bool) -> None:
-        """Leave for a home with another store, which begins from the copies there."""
-        if not is_new:
-            raise OtherLayoutError("The hidden states have another store")
-        try:
-            await self._stepping_down.result()
-        except StoreUnavailable as error:
-            logger.warning("%s keeps the latest states, without copies: %s", self._folder, error)
-            if self.home is not None:
-                self.home.stop()
-        _leave()
-        raise UnavailableError("This home has another store, and leaves")
 
     async def _start(self) -> None:
         config = self._config

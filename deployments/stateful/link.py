@@ -7,15 +7,15 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray.exceptions import RayError, RayTaskError
 
 from deployments.log import Outages
-from deployments.stateful.actor import NAMESPACE, ActorConfig, Description, OpenStore
+from deployments.stateful.actor import ActorConfig, Description, OpenStore
 from deployments.stateful.channel import connect
 from deployments.stateful.cluster import has_ended
 from deployments.stateful.errors import OutcomeUnknownError, StateError, UnavailableError
@@ -52,10 +52,10 @@ class Shard:
     connection. When the connection is lost, the home is found again, and may have another table.
 
     Args:
-        describe: finds the home, and asks it where its table is, the first time or again.
+        describe: finds the home, and asks it where its table is.
     """
 
-    def __init__(self, describe: Callable[[bool], Awaitable[Description]], form: RowForm) -> None:
+    def __init__(self, describe: Callable[[], Awaitable[Description]], form: RowForm) -> None:
         self._describe = describe
         self._form = form
         self._told: Description | None = None
@@ -86,7 +86,7 @@ class Shard:
         self._spawn(self._keep())
 
     async def _connect(self) -> None:
-        told = await self._describe(self._told is None)
+        told = await self._describe()
         try:
             channel = await connect(told.address, MAX_FRAME)
         except OSError as error:
@@ -193,20 +193,17 @@ async def connect_tables(
         UnavailableError: the homes or the store did not answer within a minute.
     """
     layout = Layout(options.shards, tag, str(form))
-    config = ActorConfig(app, options, layout, form, open_store, json_lines)
+    config = ActorConfig(app, options, layout, form, store.identity, open_store, json_lines)
 
-    async def describe(shard: int, is_new: bool) -> Description:
-        actor = await asyncio.to_thread(config.find, shard)
-        asked = layout, store.identity, options, tracing, is_new
-        told: Description = await _call(actor.describe, *asked)
+    async def describe(shard: int) -> Description:
+        actor = await asyncio.to_thread(config.find_or_create, shard)
+        told: Description = await _call(actor.describe, options, tracing)
         return told
 
-    async def dismiss(shard: int, leaves: bool) -> None:
-        try:
-            actor = await asyncio.to_thread(ray.get_actor, config.name(shard), NAMESPACE)
-        except ValueError:
-            return
-        await _call(actor.give_up, leaves)
+    async def dismiss(present: Layout, shard: int, leaves: bool) -> None:
+        actor = await asyncio.to_thread(replace(config, layout=present).find, shard)
+        if actor is not None:
+            await _call(actor.give_up, leaves)
 
     agree = partial(agree_on_layout, store, table_of(app), layout, dismiss, has_ended)
     shards = [Shard(partial(describe, shard), form) for shard in range(options.shards)]

@@ -122,14 +122,14 @@ async def agree_on_layout(
     store: Store,
     table: str,
     wanted: Layout,
-    dismiss: Callable[[int, bool], Awaitable[None]],
+    dismiss: Callable[[Layout, int, bool], Awaitable[None]],
     has_ended: HasEnded,
 ) -> None:
     """Make the wanted layout the present one, unless it is.
 
     Args:
-        dismiss: raises ForeignStatesError if this cluster has a home of the shard that has states;
-            otherwise it lets the home leave, if that is to be.
+        dismiss: raises ForeignStatesError if this cluster has a home of the present layout and the
+            shard that has states; otherwise it lets the home leave, if that is to be.
 
     Raises:
         ForeignStatesError: there are states of another tag or form; nothing was changed.
@@ -149,7 +149,8 @@ async def agree_on_layout(
         shards = max(shards, present.shards)
         try:
             for leaves in (False, True):
-                await asyncio.gather(*(dismiss(shard, leaves) for shard in range(present.shards)))
+                homes = (dismiss(present, shard, leaves) for shard in range(present.shards))
+                await asyncio.gather(*homes)
         except ForeignStatesError as error:
             raise error if present[1:] != wanted[1:] else UnavailableError(_IN_USE) from error
     waits = (await_end(store, table, shard, has_ended) for shard in range(shards))

@@ -344,7 +344,7 @@ class World:
         process = Process(self.machines[0], "replica")
         client, view = store_client(self.store, process), ClusterView(self, process)
 
-        async def dismiss(shard: int, leaves: bool) -> None: ...
+        async def dismiss(present: Layout, shard: int, leaves: bool) -> None: ...
 
         await agree_on_layout(client, APP, layout, dismiss, view.has_ended)
 

@@ -56,7 +56,7 @@ class FakeHome:
         while number > self.in_store:
             await asyncio.sleep(0.01)
 
-    async def describe(self, is_new: bool) -> Description:
+    async def describe(self) -> Description:
         if self.address is None:
             self.address = await self.listener.start("127.0.0.1")
         if self.error is not None:
@@ -170,7 +170,7 @@ async def test_a_replica_of_an_earlier_layout_looks_no_further(home, caplog):
 
 
 async def test_a_home_that_cannot_be_reached_is_unavailable(home):
-    async def elsewhere(is_new: bool) -> Description:
+    async def elsewhere() -> Description:
         return Description("", "", Address("127.0.0.1", 1, bytes(32)))
 
     with pytest.raises(UnavailableError, match="Cannot connect"):
