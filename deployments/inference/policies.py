@@ -200,10 +200,6 @@ class Policies:
         """Return the namespace of a run's hidden states."""
         return self._variant_of(run).states
 
-    def model_of(self, run: str) -> PolicyModel | None:
-        """Return the policy that answers a run, if one is loaded."""
-        return self._variant_of(run).slot.model
-
     def _variant_of(self, run: str) -> Variant:
         canary = self.canary
         return canary.variant if canary is not None and canary.answers(run) else self.primary

@@ -31,9 +31,8 @@ _LOWEST = np.finfo(np.float32).min  # of actions that the junction does not have
 
 _UINT64 = 2**64 - 1
 
-Observed = tuple[int, Sequence[float] | Floats, bool]
-"""The input of one step: a junction's agent index, at most ``max_obs`` finite values, and whether
-the output has the logits."""
+Observed = tuple[int, Sequence[float]]
+"""The input of one step: a junction's agent index, and at most ``max_obs`` finite values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,6 @@ class ObservedRows:
     agents: Sequence[int]
     observations: Floats
     logits: bool = False
-
-    def __len__(self) -> int:
-        return len(self.agents)
-
-    def __getitem__(self, row: int) -> Observed:
-        return self.agents[row], self.observations[row], self.logits
 
     def join(self, parts: Sequence[tuple[ObservedRows, Sequence[int]]]) -> ObservedRows:
         """Return the inputs of some rows of several calls; with logits if one asks for them."""
@@ -150,11 +143,9 @@ class PolicyModel(Model):
     ) -> tuple[Decisions, Array]:
         if isinstance(inputs, ObservedRows):
             agents: Sequence[int] = inputs.agents
-            observations: Sequence[Sequence[float] | Floats] | Floats = inputs.observations
-            explained: Sequence[int] = range(len(agents)) if inputs.logits else ()
+            observations: Sequence[Sequence[float]] | Floats = inputs.observations
         else:
-            agents, observations, asked = map(list, zip(*inputs, strict=True))
-            explained = [row for row, is_asked in enumerate(asked) if is_asked]
+            agents, observations = map(list, zip(*inputs, strict=True))
         unavailable = self.unavailable.take(agents, axis=0)
         encoded = self._encode(agents, observations)
         memories, faults = self._diagnose(agents, encoded, states)
@@ -166,10 +157,9 @@ class PolicyModel(Model):
         for row, found in faults.items():
             decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
-        if explained:
-            logits = self._logits(step.hidden, unavailable)
-            for row in explained:
-                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits[row])
+        if isinstance(inputs, ObservedRows) and inputs.logits:
+            for row, logits in enumerate(self._logits(step.hidden, unavailable)):
+                decisions[row] = (*decisions[row][:2], faults_of(decisions[row]), *logits)
         if not all(finite):
             for row in (row for row, is_finite in enumerate(finite) if not is_finite):
                 decisions[row] = NonFiniteStateError()
@@ -191,21 +181,6 @@ class PolicyModel(Model):
             return kept
         action, confidence, faults = kept
         return (action, confidence, faults.decode()) if faults else (action, confidence)
-
-    def logits_after(self, agent: int, output: Output, state: Array) -> list[float] | None:
-        """Return the logits of the step that has left a state; None if this policy differs.
-
-        Args:
-            output: of the step; the policy may have been replaced since then.
-        """
-        unavailable = self.unavailable[[agent]]
-        hidden = state[None, :HIDDEN_DIM]
-        (probabilities,) = self.policy.probabilities(hidden, unavailable)
-        action, confidence = output[:2]
-        if not np.isclose(probabilities[action], confidence, rtol=1e-4):
-            return None
-        (logits,) = self._logits(hidden, unavailable)
-        return logits
 
     def _logits(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> list[list[float]]:
         logits = np.maximum(self.policy.logits(hidden, unavailable), _LOWEST)

@@ -154,7 +154,7 @@ class InferenceService:
             raise ModelNotLoadedError()
         return self.policies.batcher_of(run).submit(
             Key(run, junction_id),
-            (junction.agent_index, obs, False),
+            (junction.agent_index, obs),
             request_id,
             fingerprint_of(obs) if request_id is not None else 0,
         )

@@ -89,10 +89,6 @@ def ids_of(request_ids: Sequence[str | None]) -> NDArray[np.uint64]:
 class Inputs(Protocol):
     """The model's inputs of B rows."""
 
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int) -> Any: ...
-
     def join(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> Any:
         """Return the inputs of some rows of several calls, to be stepped together.
 

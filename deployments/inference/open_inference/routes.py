@@ -7,8 +7,6 @@ last one, and a step of a sequence that was not started is refused.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -33,10 +31,7 @@ from deployments.inference.open_inference.messages import (
 )
 from deployments.inference.open_inference.sequences import end, start
 from deployments.inference.open_inference.steps import INPUTS, Reader
-from deployments.inference.policy_model import faults_of
 from deployments.inference.service import InferenceService, Predictions, request_id_of, run_of
-from deployments.stateful.calls import Rows
-from deployments.stateful.errors import StateError
 
 MODEL, VERSION = "policy", "1"
 OUTPUTS = {
@@ -136,8 +131,7 @@ class OpenInference:
         and step. A request that asks for other outputs alone fails as a whole then. `sequence_end`
         does not end a run of which a row has failed.
 
-        A repeated row has the logits of its step if its state has made no other one since then, or
-        if they were asked for before and the run has ended; otherwise NaN, which is `null` in JSON.
+        A repeated row has no logits but NaN, which is `null` in JSON.
         """
         if header(scope, b"content-encoding") not in (None, "identity"):
             raise InvalidTensorError("Compressed bodies are not supported")
@@ -151,8 +145,6 @@ class OpenInference:
         sequences = self._reader.read(request, inputs, run, key)
         ended = await start(self._service.engine, sequences)
         results = await self._service.predict_many(sequences.steps, ended)
-        if any(each.name == "logits" for each in request.outputs or ()):
-            results = await self._with_logits(sequences.steps, results)
         results = await end(self._service.engine, sequences, results, ended)
         head = {"model_name": MODEL, "model_version": VERSION}
         if request.id is not None:
@@ -160,26 +152,6 @@ class OpenInference:
         return render_response(
             head, request, _outputs(request, results, self._service.network.n_actions)
         )
-
-    async def _with_logits(self, steps: Rows, results: Predictions) -> Predictions:
-        """Add the logits of repeated steps, where the states are still as these left them."""
-        lacking: defaultdict[str, list[int]] = defaultdict(list)
-        for row, output in enumerate(results.outputs):
-            if output is not None and len(output) <= _WITHOUT_LOGITS:
-                lacking[steps.keys[row].run].append(row)
-        outputs, policies = list(results.outputs), self._service.policies
-        for run, rows in lacking.items():
-            model, states = policies.model_of(run), {}
-            with suppress(StateError):  # the steps are made
-                states = await self._service.engine.read(run, policies.states_of(run))
-            for row in rows:
-                step, state = states.get(steps.keys[row].entity, (0, None))
-                if model is None or state is None or step != results.steps[row]:
-                    continue
-                logits = model.logits_after(steps.inputs[row][0], outputs[row], state)
-                if logits is not None:
-                    outputs[row] = (*outputs[row][:2], faults_of(outputs[row]), *logits)
-        return results._replace(outputs=outputs)
 
 
 def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Outputs:

@@ -55,7 +55,6 @@ class FakeService(InferenceService):
             batcher_of=lambda run: self,
             batchers_of=lambda keys, rows: [(self, rows)],
             states_of=lambda run: "",
-            model_of=lambda run: None,
         )
         self.policies = policies  # type: ignore[assignment]
         answers: dict[str, Any] = {"runs": [], "read": {}, "write": {}, "fork": {}}

@@ -90,7 +90,7 @@ async def test_junctions_that_no_map_shows_are_not_reported():
         batcher = engine.batcher(lambda: model)
         batcher.on_step = lambda batch: watched.add(batch, "")
         for agent in (MAX_DRAWN - 1, MAX_DRAWN, MAX_DRAWN + 1):
-            await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0], False))
+            await batcher.submit(Key("run", network.ids[agent]), (agent, [1.0]))
     decisions, runs = watched.take(FILES)
     assert [decision.junction for decision in decisions] == [network.ids[MAX_DRAWN - 1]]
     assert runs == {"run": 3}

@@ -74,12 +74,6 @@ class Numbers:
 
     numbers: NDArray[np.uint32]
 
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, row: int) -> int:
-        return int(self.numbers[row])
-
     def join(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> NDArray[np.uint32]:
         return np.concatenate([part.numbers[list(rows)] for part, rows in parts])
 

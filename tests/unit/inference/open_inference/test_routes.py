@@ -265,14 +265,6 @@ async def test_a_run_of_which_a_row_has_failed_is_not_ended(client):
     assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
 
 
-async def test_the_end_of_a_sequence_remembers_logits(client):
-    await infer(client, body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True}))
-    last = logits_body("a") | {"parameters": {"sequence_id": 7, "sequence_end": True}}
-    first = await infer(client, last)
-    assert None not in first["logits"]
-    assert await infer(client, last) == first
-
-
 async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(client, service):
     huge = float(np.finfo(np.float32).max)
     body = body_of(SMALL, SMALL)
@@ -297,34 +289,13 @@ async def test_logits_are_those_of_the_step(client):
     n_phases = JUNCTIONS[SMALL].n_phases
     assert (logits[0, n_phases:] == np.finfo(np.float32).min).all()
     assert outputs["step"] == [1, 1, 2]
-
-
-async def test_a_repeated_row_has_its_logits_while_its_state_makes_no_other_step(client):
-    first = await infer(client, logits_body("a", "b", "c", junctions=(SMALL, BIG, SMALL)))
-    again = await infer(client, logits_body("a", "b", "c", junctions=(SMALL, BIG, SMALL)))
-    expected, repeated = (np.reshape(each.pop("logits"), (3, -1)) for each in (first, again))
-    assert again == first
-    assert repeated[0].tolist() == [None] * repeated.shape[1], "the state has gone on"
-    for row in (1, 2):
-        assert repeated[row].tolist() == pytest.approx(expected[row].tolist(), rel=1e-5)
+    repeated = await infer(client, logits_body("a", "d", junctions=(SMALL, SMALL)))
+    assert (outputs["action"][0], outputs["step"][0]) == (repeated["action"][0], 1)
+    assert [each is None for each in repeated["logits"]] == [True] * 4 + [False] * 4
     binary = logits_body("a") | {"parameters": {"binary_data_output": True}}
     response = await client.post(INFER, json=binary)
     end = int(response.headers["inference-header-content-length"])
-    n_actions = repeated.shape[1]
-    assert np.isnan(np.frombuffer(response.content, "<f4", n_actions, end)).all()
-
-
-async def test_a_row_has_logits_though_its_step_was_made_for_a_request_without_them(client):
-    await infer(client, {**logits_body("a"), "outputs": [{"name": "step"}]})
-    outputs = await infer(client, logits_body("a"))
-    assert (outputs["step"], None in outputs["logits"]) == ([1], False)
-
-
-async def test_another_policy_has_no_logits_for_a_repeated_row(client, service, policy_folder):
-    first = await infer(client, logits_body("a"))
-    await service.policies.reconfigure({"agent_path": str(policy_folder / "second.th")})
-    again = await infer(client, logits_body("a"))
-    assert (again["action"], set(again["logits"])) == (first["action"], {None})
+    assert np.isnan(np.frombuffer(response.content, "<f4", 4, end)).all()
 
 
 async def test_the_outputs_are_those_that_are_asked_for(client):
