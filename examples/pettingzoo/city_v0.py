@@ -8,9 +8,11 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from lab.sim.environment import Environment
 from lab.sim.options import add_scenario, scenario_of
-from lab.train.signals import Signals
+from lab.train.rewards import Rewards
 from lab.train.traffic import TRAINING_SEED
+from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 
 
@@ -29,8 +31,9 @@ class City(ParallelEnv):
         add_scenario(parser)
         self.metadata = {"name": "city_v0", "render_modes": []}
         self.render_mode = None
-        self._signals = Signals(scenario_of(parser.parse_args(shlex.split(options))), team_share)
-        network = self._signals.network
+        self._signals = Environment(scenario_of(parser.parse_args(shlex.split(options))))
+        self._team_share = team_share
+        network = network_of(self._signals.scenario.network)
         self._layout, self._size = InputLayout(network), network.max_obs
         self.possible_agents = list(network.ids)
         self.agents: list[str] = []
@@ -52,12 +55,14 @@ class City(ParallelEnv):
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         observed = self._signals.reset(TRAINING_SEED + int(self._rng.integers(1_000_000)))
+        self._rewards = Rewards(self._signals, self._team_share)
         self.agents = list(self.possible_agents)
         return self._padded(observed), {name: {} for name in self.agents}
 
     def step(self, actions: dict[str, int]):
         """Request a phase of each junction, and let the time of a decision pass."""
-        observed, rewards = self._signals.step({name: int(each) for name, each in actions.items()})
+        observed = self._signals.step({name: int(each) for name, each in actions.items()})
+        rewards = self._rewards.look()
         names, over = self.agents, self._signals.is_over
         if over:
             self.agents = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import hypot, sqrt
 
-from lab.sim.details import Approach
+from lab.sim.metrics import Approach
 from models.maps.road_map import RoadMap
 from models.networks.form import Point, road_of
 

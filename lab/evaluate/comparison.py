@@ -15,7 +15,7 @@ from lab.evaluate.runs import SUMO, Run, make_runs, read_run
 from lab.net.inputs import all_inputs
 from lab.processes import in_fresh_process
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
-from lab.sim.details import Approach
+from lab.sim.metrics import Approach
 from lab.sim.scenario import Scenario
 from lab.tables import write_csv
 from models.networks.file import network_as_json

@@ -72,7 +72,7 @@ class Hours:
         self.hours += n_detectors * (scenario.end_s - scenario.begin_s) / 3600
         self.alarms += made[0].alarms
         if found := made[0].alarms.total():
-            self.where.append(f"{found} with seed {seed}, time loss {metrics.time_loss_s:.0f} s")
+            self.where.append(f"{found} with seed {seed}, time loss {metrics.delay_s:.0f} s")
         for lane, most in made[0].quiet.items():
             self.quiet[lane] = max(self.quiet.get(lane, 0.0), most)
 

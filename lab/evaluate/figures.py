@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lab.evaluate.runs import Run
 from lab.evaluate.statistics import Estimate, estimate
-from lab.sim.details import Approach
+from lab.sim.metrics import Approach
 
 Measure = Callable[[Run], float]
 

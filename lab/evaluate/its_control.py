@@ -42,7 +42,7 @@ PARAMETERS = {
 def delay_s(scenario: Scenario, controller: str, seed: int) -> float:
     """Return the delay of a run in this process, which has not run SUMO."""
     if controller in OURS:
-        return run(scenario, seed, CONTROLS[controller](scenario)).time_loss_s
+        return run(scenario, seed, CONTROLS[controller](scenario)).delay_s
     scenario = replace(scenario, decision_s=1, yellow_s=0, all_red_s=0)
     junctions = [each for each in scenario.network.junctions if len(each.phases) > 1]
     name = free_id(scenario.sumo_net)
@@ -54,7 +54,7 @@ def delay_s(scenario: Scenario, controller: str, seed: int) -> float:
             for each in controllers:
                 each.execute_control(environment.time_s)
             environment.step({})
-        return environment.metrics().time_loss_s
+        return environment.metrics().delay_s
 
 
 def _phases(junction: JunctionEntry) -> Iterator[dict[str, str]]:

@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, as_completed
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from tqdm import tqdm
 
 from lab.evaluate.statistics import Estimate, estimate
 from lab.processes import make_pool
-from lab.sim.details import Approach
-from lab.sim.metrics import Metrics
+from lab.sim.metrics import Approach, Metrics
 from lab.sim.scenario import InvalidScenarioError
 from lab.sim.simulator import ENDED
 from lab.tables import write_csv
@@ -30,64 +29,28 @@ JAMMED, STUCK = 1.5, 1 / 3
 TEXTS = "controller", "version", "traffic", "sumo"
 
 
-@dataclass(frozen=True)
-class Run:
-    """How one run went; times are means in seconds per vehicle of the demand.
+@dataclass(frozen=True, kw_only=True)
+class Run(Metrics):
+    """The metrics of one run, and whose it is.
 
     Attributes:
         version: tells the files apart that decide, such as a policy's weights.
         sumo: the version of SUMO, if it was recorded.
-        delay_s: time loss and wait to depart, as RESCO defines it; a vehicle that never departed
-            waits until the end.
-        queue, queues: mean number of standing vehicles on incoming lanes: of all, and by junction.
-        walks: of pedestrians; their delay is the time lost against walking freely.
-        walk_delay_95_s: its 95th percentile.
+        queue: mean number of standing vehicles on all incoming lanes.
         walk_wait_s: the longest that a person stood at one crossing, as read at each decision.
         walk_red_s: the longest red of a crossing; 0 where SUMO runs the programs.
-        classes: by SUMO's class of vehicles, their number and delay.
-        departures, approaches: and the other values, see :class:`.Details`.
-        served: vehicles that arrived in the counted period.
-        resco_trip_s, resco_waiting_s, resco_delay_s: see :class:`.metrics.Departed`; None where a
-            run did not record them.
-        resco_queue: see :class:`.RescoQueue`.
+        resco_queue: see :class:`.Measures`.
     """
 
     controller: str
     seed: int
-    delay_s: float
-    waiting_s: float
-    trip_s: float
-    demanded: int
-    arrived: int
-    queues: Mapping[str, float] = field(default_factory=dict)
-    walks: int = 0
-    walk_delay_s: float = 0.0
-    walk_delay_95_s: float = 0.0
-    walk_delay_longest_s: float = 0.0
-    collisions: int = 0
-    teleports: int = 0
-    emergency_braking: int = 0
-    classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    waiting_95_s: float = 0.0
-    longest_waiting_s: float = 0.0
-    stops: float = 0.0
-    co2_kg: float = 0.0
-    nox_g: float = 0.0
-    fuel_kg: float = 0.0
-    driven_km: float = 0.0
-    departures: Sequence[int] = ()
-    approaches: Mapping[str, Approach] = field(default_factory=dict)
     traffic: str = ""
     version: str = ""
     sumo: str = ""
     queue: float = 0.0
     walk_wait_s: float = 0.0
     walk_red_s: float = 0.0
-    served: int = 0
-    resco_trip_s: float | None = None
-    resco_waiting_s: float | None = None
     resco_queue: float | None = None
-    resco_delay_s: float | None = None
 
     @classmethod
     def read(cls, made: Mapping[str, Any]) -> Run:
@@ -104,35 +67,14 @@ class Run:
         Raises:
             InvalidScenarioError: there was no vehicle and no pedestrian.
         """
-        if not metrics.demanded and not metrics.walks.number:
+        if not metrics.demanded and not metrics.walks:
             raise InvalidScenarioError(
                 "SUMO has simulated no vehicle and no pedestrian. Do the routes have some between"
                 " the begin and the end, and is `scale` above 0?"
             )
-        departed, walks = metrics.departed, metrics.walks
-        details = {} if metrics.details is None else vars(metrics.details)
-        values = {
-            "delay_s": metrics.time_loss_s,
-            "waiting_s": metrics.waiting_s,
-            "trip_s": metrics.travel_s,
-            "demanded": metrics.demanded,
-            "arrived": metrics.arrived,
-            "served": metrics.served,
-            "queue": sum(metrics.queues.values()),
-            "queues": metrics.queues,
-            "walks": walks.number,
-            "walk_delay_s": walks.mean_s,
-            "walk_delay_95_s": walks.percentile_95_s,
-            "walk_delay_longest_s": walks.longest_s,
-            **metrics.incidents._asdict(),
-            "classes": metrics.classes,
-            "resco_trip_s": departed.travel_s,
-            "resco_waiting_s": departed.waiting_s,
-            "resco_delay_s": departed.delay_s,
-            **details,
-            **more,
-        }
-        return cls(controller, seed, sumo=SUMO, **{name: _rounded(v) for name, v in values.items()})
+        values = vars(metrics) | {"queue": sum(metrics.queues.values())} | more
+        rounded = {name: _rounded(value) for name, value in values.items()}
+        return cls(controller=controller, seed=seed, sumo=SUMO, **rounded)
 
     @property
     def key(self) -> tuple[str, str, str, int]:

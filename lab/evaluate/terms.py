@@ -26,7 +26,7 @@ from lab.evaluate.figures import (
 )
 from lab.evaluate.runs import Run
 from lab.evaluate.statistics import Estimate
-from lab.sim.details import Approach
+from lab.sim.metrics import Approach
 
 MOST_APPROACHES = 40
 OWN = "fixed time"  # the programs that SUMO runs

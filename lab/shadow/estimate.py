@@ -96,7 +96,7 @@ def estimate_saved(
             metrics = run(
                 replace(driven, guarded=driven.guarded and name == "policy"), seed, control
             )
-            delays[name].append(metrics.time_loss_s)
+            delays[name].append(metrics.delay_s)
         vehicles += metrics.demanded  # the same under both
     pairs = zip(delays["programs"], delays["policy"], strict=True)
     return Saved(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from lab.net.net import SumoNet
+from lab.sim.metrics import Approach, Metrics
 from lab.sim.trips import EMITTED, Values, read_routes
 from models.networks.form import Lane, NetworkFile, road_of
 
@@ -26,48 +26,6 @@ OPTIONS = (
 )
 
 Pending = Sequence[tuple[str, float]]  # where a vehicle waits to enter, and for how long
-
-
-class Approach(NamedTuple):
-    """A road to a signal.
-
-    Attributes:
-        vehicles: that drove on it, or waited to enter the network there.
-        queue, longest_queue: standing vehicles, as mean and largest number at a decision.
-        wait_s, wait_95_s, longest_wait_s: mean, 95th percentile and maximum of what vehicles took
-            until the next road, beyond driving freely; a wait to enter the network counts.
-    """
-
-    vehicles: float
-    queue: float
-    longest_queue: float
-    wait_s: float
-    wait_95_s: float
-    longest_wait_s: float
-
-
-@dataclass(frozen=True)
-class Details:
-    """Further results of one simulation.
-
-    Attributes:
-        waiting_95_s, longest_waiting_s: of the vehicles' waiting, see :class:`.Metrics`.
-        stops: per vehicle.
-        co2_kg, nox_g, fuel_kg: of all vehicles together.
-        driven_km: by all vehicles together.
-        departures: vehicles that wanted to depart, by slots of :func:`slot_of`.
-        approaches: by road.
-    """
-
-    waiting_95_s: float
-    longest_waiting_s: float
-    stops: float
-    co2_kg: float
-    nox_g: float
-    fuel_kg: float
-    driven_km: float
-    departures: tuple[int, ...]
-    approaches: Mapping[str, Approach]
 
 
 def slot_of(begin_s: int, end_s: int) -> int:
@@ -126,7 +84,8 @@ def roads_behind(network: NetworkFile) -> dict[str, set[str]]:
     return roads
 
 
-def read_details(
+def with_details(
+    metrics: Metrics,
     values: Values,
     routes: Path,
     pending: Pending,
@@ -134,11 +93,12 @@ def read_details(
     network: NetworkFile,
     queues: Queues,
     period_s: tuple[int, int],
-) -> Details:
-    """Sum up trips, and SUMO's file of routes, written with its unfinished vehicles.
+) -> Metrics:
+    """Return metrics with what only trips and SUMO's file of routes have.
 
     Args:
         values: of the :class:`.Trips`.
+        routes: written with its unfinished vehicles.
         period_s: begin and end of the simulation.
     """
     begin_s, end_s = period_s
@@ -150,7 +110,8 @@ def read_details(
     slot_s = slot_of(begin_s, end_s)
     slots = np.arange(begin_s, end_s + slot_s, slot_s)
     waits = _waits(routes, pending, net, roads_behind(network), end_s)
-    return Details(
+    return replace(
+        metrics,
         waiting_95_s=float(np.percentile(waiting, 95)) if n_vehicles else 0.0,
         longest_waiting_s=float(waiting.max(initial=0)),
         stops=float(values["waitingCount"].sum() / max(1, n_vehicles)),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +16,7 @@ import libsumo
 import numpy as np
 
 from lab.processes import RunFolder
-from lab.sim.details import Queues, read_details
+from lab.sim.details import Queues, with_details
 from lab.sim.loops import Loops
 from lab.sim.metrics import Metrics, sum_up
 from lab.sim.observation import Observation, encode_observation
@@ -247,8 +246,7 @@ class Environment:
         routes = self._outputs / ROUTES
         net, period_s = scenario.sumo_net, (scenario.begin_s, self.time_s)
         values, network = trips.values, scenario.network
-        details = read_details(values, routes, pending, net, network, queues, period_s)
-        return replace(metrics, details=details)
+        return with_details(metrics, values, routes, pending, net, network, queues, period_s)
 
     def _new_signals(self) -> dict[str, Signal]:
         scenario = self.scenario

@@ -96,7 +96,7 @@ def _time_loss_s(tried: tuple[Timings, int, int]) -> float:
     timings, begin_s, seed = tried
     plan = ClockPlan(name="tried", periods=(Period(begin="00:00", junctions=timings),))
     scenario = shipped_scenario(shipped_demand(begin_s, SEARCHED_S))
-    return run(scenario, seed, lambda _: PlanByClock(plan, begin_s, DECISION_S)).time_loss_s
+    return run(scenario, seed, lambda _: PlanByClock(plan, begin_s, DECISION_S)).delay_s
 
 
 def periods_of(timings: dict[int, Timings]) -> tuple[Period, ...]:

@@ -33,7 +33,7 @@ from lab.train.policy_network import (
     read_state_dict,
     unroll,
 )
-from lab.train.signals import state_dim
+from lab.train.rewards import state_dim
 from lab.train.traffic import Task, Traffic
 from models.policy.form import HIDDEN_DIM, PolicyForm
 

@@ -24,12 +24,13 @@ from tqdm import tqdm
 from lab.evaluate.statistics import estimate
 from lab.processes import make_pool
 from lab.sim import controllers
+from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.tables import write_csv
 from lab.train.checkpoint import write_atomically
 from lab.train.mappo import Config, Episode, Trainer
 from lab.train.policy_network import Driver, Weights, as_arrays
-from lab.train.signals import Signals
+from lab.train.rewards import Rewards
 from lab.train.traffic import FURTHER_SEED, Task, Traffic
 from models.policy.file import read_weights
 from models.policy.step import PolicyStep
@@ -158,7 +159,7 @@ def delays_s(
     running = [pool.submit(judge_policy, trainer.traffic, weights, task) for task in tasks]
     weight = trainer.config.pedestrian_weight
     return [
-        each.result().delay_s(weight, task.scenario.bus_weight)
+        each.result().weighed_delay_s(weight, task.scenario.bus_weight)
         for task, each in zip(tasks, running, strict=True)
     ]
 
@@ -166,8 +167,8 @@ def delays_s(
 def mean_times(episodes: Sequence[Episode]) -> dict[str, float]:
     """Of the sampling policy on this iteration's drawn traffic, in seconds per vehicle."""
     return {
-        name: float(np.mean([getattr(episode.metrics, name) for episode in episodes]))
-        for name in ("waiting_s", "time_loss_s")
+        "waiting_s": float(np.mean([episode.metrics.waiting_s for episode in episodes])),
+        "time_loss_s": float(np.mean([episode.metrics.delay_s for episode in episodes])),
     }
 
 
@@ -188,25 +189,22 @@ def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task
     driver, junctions = Driver(weights, traffic.network), traffic.network.ids
     rng = np.random.default_rng((task.seed, task.repeat))
     shares = config.team_share, config.pedestrian_weight, config.standing_weight
-    signals = Signals(task.scenario, *shares)
     seen: defaultdict[str, list[Any]] = defaultdict(list)
-    try:
-        observations = signals.reset(task.seed)
-        while not signals.is_over:
+    with Environment(task.scenario) as environment:
+        observations = environment.reset(task.seed)
+        rewards = Rewards(environment, *shares)
+        while not environment.is_over:
             inputs, logits = driver.step(observations)
             chosen = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-            choices = signals.choices
+            choices, state = environment.choices, rewards.state(observations)
             free = [choices[each] for each in junctions]
-            made = {"inputs": inputs, "states": signals.state(), "actions": chosen, "free": free}
-            requested = dict(zip(junctions, map(int, chosen), strict=True))
-            observations, reward = signals.step(requested)
-            made["rewards"] = reward.astype(np.float32)
+            made = {"inputs": inputs, "states": state, "actions": chosen, "free": free}
+            observations = environment.step(dict(zip(junctions, map(int, chosen), strict=True)))
+            made["rewards"] = rewards.look().astype(np.float32)
             for name, part in made.items():
                 seen[name].append(part)
-        seen["states"].append(signals.state())
-        metrics = signals.metrics()
-    finally:
-        signals.close()
+        seen["states"].append(rewards.state(observations))
+        metrics = environment.metrics()
     return Episode({name: np.array(part) for name, part in seen.items()}, metrics)
 
 

@@ -54,9 +54,9 @@ def _replay(options: argparse.Namespace) -> None:
         programs = record(scenario, options.seed, control)
         metrics = replay(scenario, options.seed, programs, gui=not options.no_gui)
     name = options.controller or options.policy
-    delay = f"{metrics.time_loss_s:.1f} s of delay per vehicle"
+    delay = f"{metrics.delay_s:.1f} s of delay per vehicle"
     said = f"{name}, seed {options.seed}: {delay if metrics.demanded else 'no vehicles'}"
-    walks = metrics.walks
-    if walks.number:
-        said += f", {walks.mean_s:.1f} s per pedestrian, {walks.longest_s:.0f} s at most"
+    if metrics.walks:
+        longest_s = metrics.walk_delay_longest_s
+        said += f", {metrics.walk_delay_s:.1f} s per pedestrian, {longest_s:.0f} s at most"
     notes.print(f"{said}.")

@@ -58,8 +58,8 @@ def comparison_rows(results: Sequence[Metrics]) -> list[tuple[str, list[float]]]
         shown.sort(key=lambda each: -max(metrics.queues[each] for metrics in results))
     return [
         ("waiting time (s)", [metrics.waiting_s for metrics in results]),
-        ("travel time (s)", [metrics.travel_s for metrics in results]),
-        ("time loss (s)", [metrics.time_loss_s for metrics in results]),
+        ("travel time (s)", [metrics.trip_s for metrics in results]),
+        ("time loss (s)", [metrics.delay_s for metrics in results]),
         ("vehicles arrived", [float(metrics.arrived) for metrics in results]),
         *(
             (f"queue {junction_id}", [metrics.queues[junction_id] for metrics in results])

@@ -12,7 +12,7 @@ import libsumo
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.environment import Environment
 from lab.sim.scenario import InvalidScenarioError, Scenario
-from lab.train.signals import Signals
+from lab.train.rewards import Rewards
 from tests.sim.towns import Town
 
 WEIGHT = 20.0
@@ -70,17 +70,17 @@ def test_greedy_serves_buses_first(scenario):
 
 
 def test_rewards_add_up_to_the_weighted_delay(scenario):
-    signals = Signals(replace(scenario, bus_weight=WEIGHT), team_share=0.0)
-    signals.reset(1)
     total_s = 0.0
-    while not signals.is_over:
-        _, rewards = signals.step(dict.fromkeys(signals.network.ids, int(total_s) % 2))
-        total_s -= scenario.decision_s * rewards.sum()
-    metrics = signals.metrics()
-    signals.close()
+    with Environment(replace(scenario, bus_weight=WEIGHT)) as environment:
+        environment.reset(1)
+        rewards = Rewards(environment, team_share=0.0)
+        while not environment.is_over:
+            environment.step(dict.fromkeys(environment.phases, int(total_s) % 2))
+            total_s -= scenario.decision_s * rewards.look().sum()
+        metrics = environment.metrics()
     weighed = metrics.demanded + (WEIGHT - 1) * metrics.classes["bus"][0]
-    assert metrics.delay_s(0, WEIGHT) != metrics.time_loss_s
-    assert total_s == pytest.approx(metrics.delay_s(0, WEIGHT) * weighed, rel=0.08)
+    assert metrics.weighed_delay_s(0, WEIGHT) != metrics.delay_s
+    assert total_s == pytest.approx(metrics.weighed_delay_s(0, WEIGHT) * weighed, rel=0.08)
 
 
 def test_a_negative_weight_is_refused(scenario):

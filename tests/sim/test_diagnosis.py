@@ -36,7 +36,7 @@ def drive(scenario: Scenario, diagnosed: bool) -> tuple[float, dict[str, set[str
         made.append(Diagnosed(policy, SHIPPED))
         return made[0]
 
-    loss = run(scenario, SEED, control).time_loss_s
+    loss = run(scenario, SEED, control).delay_s
     assert SHIPPED.file is not None
     found: dict[str, set[str]] = {
         f"{junction.id} {lane.id}": {FAULTS[fault - 1]}

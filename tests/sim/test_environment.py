@@ -151,7 +151,7 @@ def test_every_controller_runs_the_hour_and_counts_every_vehicle(city, controlle
     metrics = run(city, 1, CONTROLS[controller](city))
     assert metrics.demanded == 100
     assert 50 < metrics.arrived <= 100
-    assert 0 < metrics.time_loss_s < metrics.travel_s
+    assert 0 < metrics.delay_s < metrics.trip_s
 
 
 @pytest.mark.parametrize("kind", ["drawn demand", "route files"])
@@ -180,7 +180,7 @@ def test_metrics_before_the_end_cover_what_has_passed():
             queues.append(sum(environment.standing(lane.id) for lane in mill.lanes))
         metrics = environment.metrics()
     assert 0 < metrics.demanded < 200
-    assert 0 < metrics.travel_s <= 120
+    assert 0 < metrics.trip_s <= 120
     assert metrics.queues[MILL] == pytest.approx(np.mean(queues))
 
 
@@ -215,7 +215,7 @@ def test_actuated_greens_follow_the_traffic_within_their_bounds(monkeypatch):
 
 def test_actuated_control_beats_random_phases():
     actuated = run(QUARTER, 1, CONTROLS["actuated"](QUARTER))
-    assert actuated.time_loss_s < run(QUARTER, 1, random_phases(1)).time_loss_s
+    assert actuated.delay_s < run(QUARTER, 1, random_phases(1)).delay_s
 
 
 def test_a_breakdown_closes_its_lane_for_its_time():

@@ -112,7 +112,7 @@ def test_detectors_of_the_network_file_are_simulated_and_controllers_decide_by_t
     from_file = with_detectors(declared, FILE)
     assert from_file == laid_out
     known, seen = (
-        run(each, 1, CONTROLS["max pressure"](each)).time_loss_s for each in (declared, from_file)
+        run(each, 1, CONTROLS["max pressure"](each)).delay_s for each in (declared, from_file)
     )
     assert known != seen
     assert seen < 2 * known

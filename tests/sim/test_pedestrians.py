@@ -11,7 +11,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.sim.controllers import CONTROLS, RandomPhases, open_run, policy_control, run
 from lab.sim.environment import Environment
-from lab.train.signals import Signals, state_dim
+from lab.train.rewards import Rewards, state_dim
 from models.networks.file import read_network_file
 from models.networks.network import LONGEST_CALL_S, network_of
 from models.signals.safety import Limits
@@ -64,11 +64,13 @@ def test_who_waits_costs_reward_by_the_weight(tmp_path):
     scenario = walked_scenario(tmp_path, pedestrian_calls=False)
     rewards = {}
     for weight in (0.0, 1.0, 2.0):
-        signals = Signals(scenario, 0.0, weight)
-        signals.reset(1)
-        assert signals.state().shape == (state_dim(scenario),)
-        rewards[weight] = np.array([signals.step({"A0": 1})[1][0] for _ in range(20)])
-        signals.close()
+        with Environment(scenario) as environment:
+            observed, seen = environment.reset(1), Rewards(environment, 0.0, weight)
+            assert seen.state(observed).shape == (state_dim(scenario),)
+            rewards[weight] = np.zeros(20)
+            for place in range(20):
+                environment.step({"A0": 1})
+                rewards[weight][place] = seen.look()[0]
     waited = rewards[0.0] - rewards[1.0]
     assert waited[-1] > waited[5] >= 0
     np.testing.assert_allclose(rewards[0.0] - rewards[2.0], 2 * waited)
@@ -100,8 +102,8 @@ def test_a_policy_that_observes_calls_is_trained_and_begins_as_greedy_for_pedest
     size = "--iterations=1", "--episodes=2", "--validation-seeds=1", f"--output={tmp_path / 'run'}"
     done = subprocess.run([*command, *files, *size], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    fixed = run(scenario, 1, CONTROLS["fixed time"](scenario)).walks
+    fixed = run(scenario, 1, CONTROLS["fixed time"](scenario))
     for kept in ("start.th", "best.th"):
-        walks = run(scenario, 1, policy_control(scenario, tmp_path / "run" / kept)).walks
-        assert walks.number == fixed.number == 20
-        assert walks.longest_s <= fixed.longest_s
+        driven = run(scenario, 1, policy_control(scenario, tmp_path / "run" / kept))
+        assert driven.walks == fixed.walks == 20
+        assert driven.walk_delay_longest_s <= fixed.walk_delay_longest_s

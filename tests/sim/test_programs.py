@@ -32,7 +32,7 @@ def test_fixed_time_and_its_peers_take_the_program_that_is_named(tmp_path):
     assert own_programs(usual).elements == ()
     for name in ("fixed time", "actuated", "Webster"):
         metrics = [run(each, 1, CONTROLS[name](each)) for each in (usual, short)]
-        assert metrics[0].time_loss_s != metrics[1].time_loss_s
+        assert metrics[0].delay_s != metrics[1].delay_s
 
 
 def with_short_program(element: re.Match[str]) -> str:

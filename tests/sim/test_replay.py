@@ -32,7 +32,7 @@ def test_the_replay_of_a_run_has_its_delay(town, tmp_path, controller, guarded):
     driven = run(scenario, 3, control)
     again = replay(scenario, 3, record(scenario, 3, control), gui=False)
     figures = [
-        (each.time_loss_s, each.waiting_s, each.travel_s, each.arrived, each.demanded)
+        (each.delay_s, each.waiting_s, each.trip_s, each.arrived, each.demanded)
         for each in (driven, again)
     ]
     assert figures[0] == figures[1]
@@ -46,7 +46,7 @@ def called(town: Town, *options: str) -> int:
 
 def test_the_command_reports_the_delay(town, capsys):
     assert called(town, "--controller=greedy", "--seed=2", "--no-gui") == 0
-    delay_s = run(town.scenario, 2, CONTROLS["greedy"](town.scenario)).time_loss_s
+    delay_s = run(town.scenario, 2, CONTROLS["greedy"](town.scenario)).delay_s
     said = f"greedy, seed 2: {delay_s:.1f} s of delay per vehicle."
     assert said in capsys.readouterr().err
 

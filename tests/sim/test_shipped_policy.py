@@ -48,7 +48,7 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour):
     policy = run(scenario, 77, policy_control(scenario, SHIPPED_POLICY))
     fixed = run(scenario, 77, lambda environment: FixedTime(demand, SHIPPED.ids, 5))
     assert policy.demanded == fixed.demanded
-    assert policy.time_loss_s < 0.9 * fixed.time_loss_s
+    assert policy.delay_s < 0.9 * fixed.delay_s
     assert policy.waiting_s < 0.9 * fixed.waiting_s
 
 
@@ -60,7 +60,7 @@ def test_behind_the_safety_layer_the_policy_trained_there_loses_less_than_the_ot
     scenario = replace(scenario, counts=counts)
     trained = run(scenario, 77, policy_control(scenario, SHIPPED_SAFE_POLICY))
     assert trained.demanded == other.demanded
-    assert trained.time_loss_s < other.time_loss_s
+    assert trained.delay_s < other.delay_s
 
 
 def test_the_network_with_crossings_has_the_junctions_and_observations_of_the_shipped_one():

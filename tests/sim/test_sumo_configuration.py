@@ -51,7 +51,7 @@ def driven_by_sumo(config: Path, trips: Path) -> float:
         *("--summary-output=/dev/null", "--output-prefix="),
     )
     subprocess.run([*command, *outputs], check=True, capture_output=True, timeout=60)
-    return read_trip_metrics(trips).time_loss_s
+    return read_trip_metrics(trips).delay_s
 
 
 def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):
@@ -72,7 +72,7 @@ def test_fixed_time_is_what_sumo_drives_to_the_digit(config, tmp_path):
     assert driven.demanded == 120, "scaled by 1.5"
     assert sorted(tmp_path.iterdir()) == before, "the summary is not written beside the config"
     trips = tmp_path / "trips.xml"
-    assert driven.time_loss_s == driven_by_sumo(config, trips)
+    assert driven.delay_s == driven_by_sumo(config, trips)
     assert ET.parse(trips).getroot().find("tripinfo") is not None
 
 

@@ -19,6 +19,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.net.importing import import_network
 from lab.sim.controllers import CONTROLS, LongestQueue, PolicyController, policy_control, run
 from lab.sim.daily_demand import HOUR_S
+from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.sim.observation import encode_observation
 from lab.sim.scenario import InvalidScenarioError, Scenario
@@ -27,7 +28,7 @@ from lab.train.__main__ import write_start
 from lab.train.greedy import fits
 from lab.train.planner import Planner
 from lab.train.policy_network import RecurrentPolicy
-from lab.train.signals import Delays, Signals, agents_of_edges, state_dim
+from lab.train.rewards import Rewards, agents_of_edges, state_dim
 from models.networks.file import network_as_json, read_network_file
 from models.networks.form import JunctionEntry, NetworkFile
 from models.networks.network import network_of
@@ -113,7 +114,7 @@ def test_the_planner_loses_less_time_than_greedy_with_and_without_the_layer(guar
     scenario = replace(shipped_scenario(shipped_demand(12 * HOUR_S, 600)), guarded=guarded)
     planned, greedy = (run(scenario, 1, each) for each in (Planner, CONTROLS["greedy"](scenario)))
     assert planned.demanded == greedy.demanded
-    assert planned.time_loss_s < 0.9 * greedy.time_loss_s
+    assert planned.delay_s < 0.9 * greedy.delay_s
 
 
 def test_a_run_without_the_layer_is_not_recorded_as_one_behind_it(tmp_path, scenario):
@@ -208,59 +209,53 @@ def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path,
     indirect=True,
 )
 def test_rewards_add_up_to_the_delay_that_is_judged(scenario):
-    signals = Signals(scenario, team_share=0.0)
-    signals.reset(1)
     total = 0.0
-    while not signals.is_over:
-        _, rewards = signals.step(dict.fromkeys(signals.network.ids, int(total) % 2))
-        total -= scenario.decision_s * rewards.sum()
-    metrics = signals.metrics()
-    signals.close()
-    assert total == pytest.approx(metrics.time_loss_s * metrics.demanded, rel=0.05)
+    with Environment(scenario) as environment:
+        environment.reset(1)
+        rewards = Rewards(environment, team_share=0.0)
+        while not environment.is_over:
+            environment.step(dict.fromkeys(environment.phases, int(total) % 2))
+            total -= scenario.decision_s * rewards.look().sum()
+        metrics = environment.metrics()
+    assert total == pytest.approx(metrics.delay_s * metrics.demanded, rel=0.05)
 
 
 FIVE_MINUTES = shipped_scenario(shipped_demand(MORNING_RUSH_S, 300))
 
 
+def rewards_of(steps: int, *weights: float) -> tuple[np.ndarray, Metrics]:
+    """Keep all first phases; returns the rewards (steps, agents) and the metrics."""
+    with Environment(FIVE_MINUTES) as environment:
+        environment.reset(1)
+        rewards, seen = Rewards(environment, *weights), []
+        for _ in range(steps):
+            environment.step({})
+            seen.append(rewards.look())
+        return np.array(seen), environment.metrics()
+
+
 def test_the_standing_weight_adds_the_waiting_that_is_judged():
-    totals, metrics = [], []
-    for weight in (0.0, 2.0):
-        signals = Signals(FIVE_MINUTES, 0.0, standing_weight=weight)
-        signals.reset(1)
-        rewards = np.array([signals.step({})[1] for _ in range(60)])
-        totals.append(-5 * rewards.sum())
-        metrics.append(signals.metrics())
-        signals.close()
-    assert metrics[0] == metrics[1]
-    waited_s = metrics[1].departed.waiting_s * metrics[1].departed.number
+    (alone, metrics), (more, same) = (rewards_of(60, 0.0, 1.0, weight) for weight in (0.0, 2.0))
+    assert metrics == same
+    waited_s = (metrics.resco_waiting_s or 0.0) * metrics.departed
     assert waited_s > 1000
-    assert totals[1] - totals[0] == pytest.approx(2 * waited_s, rel=0.05)
-
-
-def rewards_of(team_share: float, steps: int) -> tuple[Signals, np.ndarray]:
-    """Keep all first phases; returns the open signals and the rewards (steps, agents)."""
-    signals = Signals(FIVE_MINUTES, team_share)
-    signals.reset(1)
-    return signals, np.array([signals.step({})[1] for _ in range(steps)])
+    assert 5 * (alone.sum() - more.sum()) == pytest.approx(2 * waited_s, rel=0.05)
 
 
 def test_the_team_share_adds_the_others_rewards():
-    own, mixed = (rewards_of(share, 10) for share in (0.0, 0.5))
-    for signals, _ in (own, mixed):
-        signals.close()
-    (_, alone), (_, together) = own, mixed
+    (alone, _), (together, _) = (rewards_of(10, share) for share in (0.0, 0.5))
     np.testing.assert_allclose(together, alone + 0.5 * (alone.sum(1, keepdims=True) - alone))
 
 
 @pytest.mark.parametrize("reads", [None, 0.9])
 def test_the_state_shows_the_critic_the_whole_network_and_no_broken_detector(reads):
-    signals = Signals(replace(FIVE_MINUTES, detector_reads=reads), 0.0)
-    signals.reset(1)
-    empty = signals.state()
-    for _ in range(40):
-        signals.step({})
-    state, true = signals.state(), signals._environment.true_observations()
-    signals.close()
+    with Environment(replace(FIVE_MINUTES, detector_reads=reads)) as environment:
+        observed, rewards = environment.reset(1), Rewards(environment, 0.0)
+        empty = rewards.state(observed)
+        for _ in range(40):
+            observed = environment.step({})
+            rewards.look()
+        state, true = rewards.state(observed), environment.true_observations()
     assert state.shape == empty.shape == (state_dim(FIVE_MINUTES),)
     sizes = sum(each.obs_size for each in SHIPPED.junctions.values())
     np.testing.assert_array_equal(state[:sizes], np.concatenate(list(true.values())))
@@ -273,15 +268,14 @@ def test_edges_belong_to_the_signal_ahead_and_exits_to_the_one_behind():
     station, mill = index[STATION].agent_index, index[MILL].agent_index
     assert agents["west_to_station"] == agents["station_to_west"] == station
     assert agents["station_to_mill"] == mill
-    assert Delays(agents, len(index)) is not None
 
 
 def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
     watching = replace(scenario, counts="all")
     write_start(watching.network, 0, tmp_path / "start.th")
-    started = driven(watching, tmp_path / "start.th").time_loss_s
+    started = driven(watching, tmp_path / "start.th").delay_s
     greedy, fixed = (
-        run(scenario, 1, CONTROLS[each](scenario)).time_loss_s for each in ("greedy", "fixed time")
+        run(scenario, 1, CONTROLS[each](scenario)).delay_s for each in ("greedy", "fixed time")
     )
     assert abs(started - greedy) < (fixed - greedy) / 4
 

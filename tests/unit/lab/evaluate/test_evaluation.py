@@ -40,7 +40,8 @@ NEED_A_RUN = "longest queue", "max pressure", "pressure within 100 m"
 
 
 def make_run(controller: str, seed: int, delay_s: float, traffic: str = LOW) -> Run:
-    return Run(controller, seed, delay_s, 20.0, 120.0, 3700, 3600, traffic=traffic, queue=31.5)
+    times_s, counts = (delay_s, 20.0, 120.0), (3700, 3600)
+    return Run(*times_s, *counts, controller=controller, seed=seed, traffic=traffic, queue=31.5)
 
 
 def reported(runs: list[Run], folder: Path) -> str:

@@ -19,7 +19,7 @@ from lab.evaluate.figures import MEASURES, Figures, queue_at
 from lab.evaluate.page import page_of
 from lab.evaluate.runs import Run
 from lab.evaluate.statistics import Estimate
-from lab.sim.details import Approach
+from lab.sim.metrics import Approach
 from lab.sim.scenario import RouteFiles, Scenario
 from models.networks.form import NetworkFile
 
@@ -33,9 +33,10 @@ JUNCTION = {
 
 def runs_of(delays: Mapping[str, Sequence[float]], arrived: int = 100) -> list[Run]:
     return [
-        Run(name, seed, delay, delay / 2, delay + 30, 100, arrived, {"n1": delay, "s": 3.0})
+        Run(delay, delay / 2, delay + 30, 100, arrived, queues, controller=name, seed=seed)
         for name, seeds in delays.items()
         for seed, delay in enumerate(seeds, 1)
+        for queues in ({"n1": delay, "s": 3.0},)
     ]
 
 

@@ -18,7 +18,10 @@ COLOGNE8 = next(each for each in STUDIES[RESCO]["compared"].traffic if each.name
 
 
 def run_of(controller: str, seed: int, delay_s: float) -> Run:
-    return Run(controller, seed, delay_s, 10.0, 90.0, 2046, 2000, traffic="cologne8", sumo=SUMO)
+    times_s = delay_s, 10.0, 90.0
+    return Run(
+        *times_s, 2046, 2000, controller=controller, seed=seed, traffic="cologne8", sumo=SUMO
+    )
 
 
 def page_of(runs: list[Run], folder: Path) -> str:

@@ -39,4 +39,4 @@ def test_what_a_run_raises_ends_them_all_and_keeps_those_that_ended(tmp_path):
 
 def test_a_run_without_vehicles_and_pedestrians_is_refused():
     with pytest.raises(InvalidScenarioError, match="no vehicle and no pedestrian"):
-        Run.of("greedy", 1, Metrics(0, 0, 0, {}, 0, 0))
+        Run.of("greedy", 1, Metrics(0, 0, 0, 0, 0))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lab.net.net import SumoLane, SumoNet
-from lab.sim.details import Queues, read_details, slot_of
+from lab.sim.details import Queues, slot_of, with_details
+from lab.sim.metrics import Metrics
 from lab.sim.trips import read_trips
 from models.networks.form import NetworkFile
 
@@ -55,9 +56,9 @@ def details(tmp_path: Path):
     queues.count(defaultdict(int, {"main_0": 4}).__getitem__)
     queues.count(defaultdict(int, {"main_0": 1, "side_0": 2}).__getitem__)
     assert queues.of_junctions == {"n": 3.5}
-    values, routes = read_trips(tmp_path / "trips.xml").values, tmp_path / "routes.xml"
+    read = read_trips(tmp_path / "trips.xml").values, tmp_path / "routes.xml"
     pending = [("main", 30.0), ("out", 5.0)]
-    return read_details(values, routes, pending, net, NETWORK, queues, (0, 120))
+    return with_details(Metrics(0, 0, 0, 3, 1), *read, pending, net, NETWORK, queues, (0, 120))
 
 
 def test_a_wait_is_what_a_road_takes_beyond_driving_freely(details):

@@ -21,11 +21,13 @@ def test_depart_delay_and_unfinished_trips_count(tmp_path):
     path.write_text(TRIPS)
     metrics = sum_up(read_trips(path), {"300839359": 1.5})
     assert metrics.waiting_s == pytest.approx((22 + 10 + 90) / 3)
-    assert metrics.travel_s == pytest.approx((102 + 60 + 90) / 3)
-    assert metrics.time_loss_s == pytest.approx((32 + 15 + 90) / 3)
+    assert metrics.trip_s == pytest.approx((102 + 60 + 90) / 3)
+    assert metrics.delay_s == pytest.approx((32 + 15 + 90) / 3)
     assert (metrics.demanded, metrics.arrived) == (3, 1)
     assert metrics.queues == {"300839359": 1.5}
-    assert metrics.departed == (2, (20 + 10) / 2, (100 + 60) / 2, (32 + 15) / 2)
+    as_resco = metrics.resco_waiting_s, metrics.resco_trip_s, metrics.resco_delay_s
+    assert as_resco == ((20 + 10) / 2, (100 + 60) / 2, (32 + 15) / 2)
+    assert metrics.departed == 2
 
 
 def test_each_class_of_vehicles_has_its_number_and_mean_loss(tmp_path):
@@ -42,8 +44,8 @@ def test_incidents_are_read_from_the_statistic_file(tmp_path):
     safety = '<safety collisions="3" emergencyStops="1" emergencyBraking="7"/>'
     others = '<vehicles inserted="2" waiting="1"/><teleports total="2" jam="0"/>'
     path.write_text(f"<statistics>{others}{safety}</statistics>")
-    assert sum_up(read_trips(trips), {}, path).incidents == (3, 2, 7)
-    assert sum_up(read_trips(trips), {}).incidents == (0, 0, 0)
+    counted = sum_up(read_trips(trips), {}, path)
+    assert (counted.collisions, counted.teleports, counted.emergency_braking) == (3, 2, 7)
 
 
 def test_no_trips_give_zeros(tmp_path):
@@ -51,7 +53,7 @@ def test_no_trips_give_zeros(tmp_path):
     path.write_text("<tripinfos></tripinfos>")
     metrics = sum_up(read_trips(path), {})
     assert (metrics.waiting_s, metrics.demanded, metrics.arrived) == (0, 0, 0)
-    assert metrics.departed == (0, 0, 0, 0)
+    assert (metrics.resco_waiting_s, metrics.resco_trip_s, metrics.resco_delay_s) == (0, 0, 0)
 
 
 def test_as_resco_counts_a_vehicle_that_never_departed_counts_only_after_the_last_departure(
@@ -59,4 +61,4 @@ def test_as_resco_counts_a_vehicle_that_never_departed_counts_only_after_the_las
 ):
     path = tmp_path / "trips.xml"  # the last departure, at 50 s, was planned 60 s before the end
     path.write_text(TRIPS.replace('departDelay="90.00"', 'departDelay="45.00"'))
-    assert sum_up(read_trips(path), {}).departed.delay_s == pytest.approx((32 + 15 + 45) / 3)
+    assert sum_up(read_trips(path), {}).resco_delay_s == pytest.approx((32 + 15 + 45) / 3)

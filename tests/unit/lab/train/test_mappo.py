@@ -14,7 +14,7 @@ from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.checkpoint import InvalidCheckpointError
 from lab.train.mappo import Batch, Config, Episode, Trainer, pick
 from lab.train.policy_network import avail_actions_of, unroll
-from lab.train.signals import state_dim
+from lab.train.rewards import state_dim
 from lab.train.traffic import DrawnHours, OneScenario
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
@@ -53,7 +53,7 @@ def make_episode(seed: int) -> Episode:
         "free": rng.random((N_DECISIONS, N_AGENTS)) < 0.7,
         "rewards": rng.normal(size=(N_DECISIONS, N_AGENTS)).astype(np.float32),
     }
-    return Episode(seen, Metrics(0, 0, 0, {}, 0, 0))
+    return Episode(seen, Metrics(0, 0, 0, 0, 0))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ def test_an_outage_is_reported_with_its_reason():
 def test_rows_hold_one_value_per_controller_in_order_and_the_longest_queues():
     queues = {f"j{number}": float(number) for number in range(100)}
     results = [
-        Metrics(1.0, 2.0, 3.0, queues, demanded=10, arrived=9),
-        Metrics(5.0, 6.0, 7.0, queues, demanded=10, arrived=8),
+        Metrics(3.0, 1.0, 2.0, 10, 9, queues),
+        Metrics(7.0, 5.0, 6.0, 10, 8, queues),
     ]
     rows = dict(comparison_rows(results))
     assert rows["time loss (s)"] == [3.0, 7.0]

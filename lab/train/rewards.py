@@ -1,4 +1,4 @@
-"""The signals of a scenario as the trainer sees them: rewards, and the state for the critic.
+"""What the trainer sees of an environment: rewards, and the state for the critic.
 
 Rewards are the time that vehicles lose, on the way to the signal that they come to next.
 """
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from lab.net.net import SumoNet, load_net
 from lab.sim.environment import BUS, Environment, Observations
-from lab.sim.metrics import Metrics
 from lab.sim.scenario import Scenario
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
@@ -26,8 +25,8 @@ PENDING_SCALE = 20.0  # vehicles that wait to enter, in the state
 Floats = NDArray[np.float32]
 
 
-class Signals:
-    """An episode is the scenario from its begin to its end.
+class Rewards:
+    """Watches an environment from its reset on.
 
     A junction's reward is minus the vehicles delayed, each by the share of its speed that it lacks,
     on all edges from where the junction is the next.
@@ -41,54 +40,35 @@ class Signals:
 
     def __init__(
         self,
-        scenario: Scenario,
+        environment: Environment,
         team_share: float,
         pedestrian_weight: float = 1.0,
         standing_weight: float = 0.0,
     ) -> None:
-        self.scenario = scenario
-        self.network = network_of(scenario.network)
-        self._team_share = team_share
-        self._pedestrian_weight = pedestrian_weight
-        self._standing_weight = standing_weight
-        self._environment = Environment(scenario)
+        scenario = environment.scenario
+        self._environment, self._time_s = environment, environment.time_s
+        self._team_share, self._pedestrian_weight = team_share, pedestrian_weight
         self._junctions = sorted(scenario.network.junctions, key=lambda each: each.agent_index)
+        edges, n_agents = agents_of_edges(scenario.net, scenario.network), len(self._junctions)
+        self._delays = Delays(edges, n_agents, scenario.bus_weight, standing_weight)
+        self._pending = np.zeros(n_agents)
 
-    def reset(self, seed: int) -> Observations:
-        self._observations = self._environment.reset(seed)
-        edges = agents_of_edges(self.scenario.net, self.scenario.network)
-        weights = self.scenario.bus_weight, self._standing_weight
-        self._delays = Delays(edges, self.network.n_agents, *weights)
-        self._pending = np.zeros(self.network.n_agents)
-        return self._observations
-
-    @property
-    def is_over(self) -> bool:
-        return self._environment.is_over
-
-    @property
-    def choices(self) -> dict[str, bool]:
-        """Whether each junction's next action makes a difference to its phase."""
-        return self._environment.choices
-
-    def step(self, actions: Mapping[str, int]) -> tuple[Observations, NDArray[np.float64]]:
-        """Let the time of a decision pass; returns observations and the agents' rewards."""
-        before_s = self._environment.time_s
-        self._observations = self._environment.step(actions)
-        seconds = self._environment.time_s - before_s
+    def look(self) -> NDArray[np.float64]:
+        """Return the agents' rewards for the time since the last look, or the reset."""
+        before_s, self._time_s = self._time_s, self._environment.time_s
+        seconds = self._time_s - before_s
         lost, self._pending = self._delays.look(seconds)
-        own = -lost / seconds - self._pedestrian_weight * self._calls()
-        return self._observations, own + self._team_share * (own.sum() - own)
+        own: NDArray[np.float64] = -lost / seconds - self._pedestrian_weight * self._calls()
+        return np.asarray(own + self._team_share * (own.sum() - own))
 
-    def state(self) -> Floats:
+    def state(self, observed: Observations) -> Floats:
         """Return the whole network for a central critic: more than any detector sees.
 
         All observations, of detectors that work; per lane what they leave out, all vehicles or
         those that stand; per junction the vehicles that wait to enter; how much of the time is
         over; and what is known of the demand.
         """
-        environment, scenario = self._environment, self.scenario
-        observed = self._observations
+        environment, scenario = self._environment, self._environment.scenario
         if scenario.detector_reads is not None:
             observed = environment.true_observations()
         count = environment.standing if scenario.counts == "all" else environment.vehicles
@@ -99,7 +79,7 @@ class Signals:
         demand = scenario.demand.expected(environment.time_s)
         return np.concatenate(
             [
-                *(observed[each] for each in self.network.ids),
+                *(observed[each.id] for each in self._junctions),
                 shares,
                 self._pending / PENDING_SCALE,
                 clock,
@@ -107,12 +87,6 @@ class Signals:
             ],
             dtype="f4",
         )
-
-    def metrics(self) -> Metrics:
-        return self._environment.metrics()
-
-    def close(self) -> None:
-        self._environment.close()
 
     def _calls(self) -> NDArray[np.float64]:
         calls = self._environment.pedestrian_calls()
@@ -122,7 +96,7 @@ class Signals:
 
 
 def state_dim(scenario: Scenario) -> int:
-    """Return the size of :meth:`Signals.state`."""
+    """Return the size of :meth:`Rewards.state`."""
     junctions = network_of(scenario.network).junctions.values()
     known = len(scenario.demand.expected(scenario.begin_s))
     return sum(each.obs_size + each.n_lanes + 1 for each in junctions) + 1 + known
