@@ -17,9 +17,9 @@ from lab.net.importing import import_network
 from lab.sim.configuration import read_sumocfg
 from lab.sim.controllers import (
     CONTROLS,
+    AlwaysRed,
     Control,
     Controller,
-    FixedPhase,
     PlanByClock,
     policy_control,
 )
@@ -57,7 +57,7 @@ CONTROLS_OF_CASES: Mapping[str, Callable[[Scenario], Control]] = CONTROLS | {
     "plan": lambda scenario: lambda run: _plan(scenario, SAFE_PLAN),
 }
 FALLBACKS: Mapping[str, Callable[[Scenario], Controller]] = {
-    "RED": lambda scenario: FixedPhase(),
+    "RED": lambda scenario: AlwaysRed(),
     "plan": partial(_plan, path=SHIPPED_PLAN),
 }
 

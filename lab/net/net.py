@@ -6,7 +6,7 @@ import gzip
 import os
 import xml.etree.ElementTree as ET
 import zlib
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -116,24 +116,53 @@ class SumoNet:
         return lanes
 
     @cached_property
-    def successors(self) -> dict[str, list[str]]:
-        """The edges that follow each edge, without turnarounds."""
-        following: dict[str, dict[str, None]] = {edge: {} for edge in self.edges}
-        for lane, ahead in self.ahead.items():
-            for to in sorted(ahead & self.lanes.keys()):
-                following[self.lanes[lane].edge][self.lanes[to].edge] = None
-        return {edge: list(known) for edge, known in following.items()}
+    def roads(self) -> dict[str, Counter[str]]:
+        """The edges for cars: for each, how many connections lead to which; no turning round."""
+        roads: dict[str, Counter[str]] = {
+            edge: Counter()
+            for edge, lanes in self.edge_lanes.items()
+            if any(lane.cars for lane in lanes)
+        }
+        for here, there, turn in self.pairs:
+            if here.edge in roads and there.edge in roads and turn != "t":
+                roads[here.edge][there.edge] += 1
+        return roads
+
+    @property
+    def pairs(self) -> Iterator[tuple[SumoLane, SumoLane, str]]:
+        """Yield the ways between lanes that are known."""
+        for here, there, turn in self.ways:
+            if here in self.lanes and there in self.lanes:
+                yield self.lanes[here], self.lanes[there], turn
 
     @property
     def entries(self) -> list[str]:
-        """Edges that lead into the network from its boundary."""
-        followed = {edge for edges in self.successors.values() for edge in edges}
-        return [edge for edge in self.edges if edge not in followed]
+        """Edges for cars that nothing but their own way back leads to."""
+        followed = {to for ways in self.roads.values() for to in ways}
+        return [edge for edge in self.roads if edge not in followed]
 
     @property
     def exits(self) -> list[str]:
-        """Edges that lead out of the network."""
-        return [edge for edge in self.edges if not self.successors[edge]]
+        """Edges for cars that lead to nothing but back."""
+        return [edge for edge, ways in self.roads.items() if not ways]
+
+    @cached_property
+    def _onwards(self) -> dict[str, set[str]]:
+        """By edge, those that its lanes for cars lead cars to, be it by turning round."""
+        onwards: defaultdict[str, set[str]] = defaultdict(set)
+        for here, there, _ in self.pairs:
+            if here.cars and there.cars:
+                onwards[here.edge].add(there.edge)
+        return onwards
+
+    def reachable(self, start: str) -> set[str]:
+        """Return the edges that cars reach from an edge, itself included."""
+        found, fringe = {start}, [start]
+        while fringe:
+            new = self._onwards.get(fringe.pop(), set()) - found
+            found |= new
+            fringe += new
+        return found
 
     def route(self, start: str, end: str) -> tuple[str, ...]:
         """Return the route with the fewest edges, both ends included; empty without one."""
@@ -146,7 +175,7 @@ class SumoNet:
                 while route[0] != start:
                     route.insert(0, previous[route[0]])
                 return tuple(route)
-            for following in self.successors[edge]:
+            for following in self.roads[edge]:
                 if following not in previous:
                     previous[following] = edge
                     queue.append(following)

@@ -7,18 +7,15 @@ and duarouter looks for the fastest way in an empty city.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
 import sumo
 
 from lab.net.demand import Demand, InvalidDemandError
-from lab.net.net import load_net
+from lab.net.net import SumoNet, load_net
 from lab.processes import RunFolder, run_child
-from models.networks.file import InvalidNetworkError
 
 # Vehicles enter on the emptiest lane and do not wait for a full one.
 DEPARTURE = {"departLane": "best", "departSpeed": "max"}
@@ -33,13 +30,16 @@ def make_routes(net: Path, demand: Demand) -> tuple[str, list[str]]:
     """Return a SUMO route file, and remarks of a sentence each.
 
     Raises:
+        InvalidNetworkError: the net cannot be read.
         InvalidDemandError: an edge is not there or leads nowhere, or SUMO refuses; one sentence.
     """
-    roads = Roads(net)
+    roads = load_net(net)
     _check_edges(net, demand, roads)
     if demand.turns:
         return _by_turns(net, demand, roads), []
-    weights = {each.edge: each.weight for each in demand.exits} or roads.exits
+    weights = {each.edge: each.weight for each in demand.exits} or {
+        edge: len(roads.edge_lanes[edge]) for edge in roads.exits
+    }
     if not weights:
         raise InvalidDemandError(f"{net} has no exits. Name edges where trips end with --exits.")
     remarks: list[str] = []
@@ -57,18 +57,19 @@ def make_routes(net: Path, demand: Demand) -> tuple[str, list[str]]:
     return _by_exits(net, demand, drawn), remarks
 
 
-def _check_edges(net: Path, demand: Demand, roads: Roads) -> None:
+def _check_edges(net: Path, demand: Demand, roads: SumoNet) -> None:
     named = [
         *(("an entry", each.edge) for each in demand.entries),
         *(("an exit", each.edge) for each in demand.exits),
         *(("a turn", edge) for each in demand.turns for edge in (each.start, each.to)),
     ]
-    if unknown := [(what, edge) for what, edge in named if edge not in roads]:
+    if unknown := [(what, edge) for what, edge in named if edge not in roads.roads]:
         what, _ = unknown[0]
         edges = _listed("edge", "edges", list(dict.fromkeys(edge for _, edge in unknown)))
         raise InvalidDemandError(f"{net} has no {edges} for cars, which {what} names.")
+    connected = {(here.edge, there.edge) for here, there, _ in roads.pairs}
     for turn in demand.turns:
-        if not roads.connected(turn.start, turn.to):
+        if (turn.start, turn.to) not in connected:
             raise InvalidDemandError(f"{net} has no turn from {turn.start} to {turn.to}.")
     for start in dict.fromkeys(turn.start for turn in demand.turns):
         if not any(turn.share for turn in demand.turns if turn.start == start):
@@ -85,14 +86,15 @@ def _listed(singular: str, plural: str, names: Sequence[str]) -> str:
     return f"{plural} {', '.join(names[:SHOWN_NAMES])}{more}"
 
 
-def _weights_from(entry: str, weights: Weights, roads: Roads, remarks: list[str]) -> Weights:
+def _weights_from(entry: str, weights: Weights, roads: SumoNet, remarks: list[str]) -> Weights:
     """Return the exits for vehicles of an entry; none turns round at once."""
     reachable = roads.reachable(entry) - {entry}
     there = {edge: weight for edge, weight in weights.items() if edge in reachable and weight > 0}
     if there and len(there) < len(weights):
         missing = next(edge for edge in weights if edge not in there)
         remarks.append(f"From {entry}, {missing} is not reached; its share goes to others.")
-    onwards = {edge: there[edge] for edge in there if not roads.is_way_back(entry, edge)}
+    origin = roads.edges[entry][0]
+    onwards = {edge: there[edge] for edge in there if roads.edges[edge][1] != origin}
     return onwards or there
 
 
@@ -112,7 +114,7 @@ def _by_exits(net: Path, demand: Demand, exits: Mapping[str, Weights]) -> str:
     return _routed("duarouter", net, demand, flows)
 
 
-def _by_turns(net: Path, demand: Demand, roads: Roads) -> str:
+def _by_turns(net: Path, demand: Demand, roads: SumoNet) -> str:
     flows = [
         _flow(begin_s, end_s, vehicles, {"from": entry.edge})
         for entry in demand.entries
@@ -123,8 +125,8 @@ def _by_turns(net: Path, demand: Demand, roads: Roads) -> str:
     for turn in demand.turns:
         known.setdefault(turn.start, {})[turn.to] = turn.share
     interval = ET.Element("interval", begin=str(demand.begin_s), end=str(demand.end_s))
-    for start in roads.edges:
-        for to, share in known.get(start, roads.ways(start)).items():
+    for start, ways in roads.roads.items():
+        for to, share in known.get(start, ways).items():
             relation = {"from": start, "to": to, "probability": str(share)}
             ET.SubElement(interval, "edgeRelation", relation)
     shares = f"<edgeRelations>{ET.tostring(interval, encoding='unicode')}</edgeRelations>"
@@ -194,69 +196,3 @@ def _without_head(text: str) -> Iterator[str]:
             yield line
         remark = remark and not line.endswith("-->")
     yield ""
-
-
-class Roads:
-    """A network's edges for cars.
-
-    Raises:
-        InvalidDemandError: it cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        try:
-            self._net = load_net(path)
-        except InvalidNetworkError as error:
-            raise InvalidDemandError(str(error)) from error
-        self._lanes = self._net.edge_lanes
-        self.edges = [
-            edge for edge, lanes in self._lanes.items() if any(lane.cars for lane in lanes)
-        ]
-        self._ways: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._onwards: defaultdict[str, set[str]] = defaultdict(set)  # by lanes for cars
-        self._connected: set[tuple[str, str]] = set()
-        known = set(self.edges)
-        for lane, to_lane, turn in self._net.ways:
-            here, there = (self._net.lanes.get(each) for each in (lane, to_lane))
-            if here is None or there is None:
-                continue
-            self._connected.add((here.edge, there.edge))
-            if there.edge in known and turn != "t":
-                self._ways[here.edge][there.edge] += 1
-            if here.cars and there.cars:
-                self._onwards[here.edge].add(there.edge)
-        self.reachable = lru_cache(maxsize=None)(self._reachable)
-
-    def __contains__(self, edge: str) -> bool:
-        return any(lane.cars for lane in self._lanes.get(edge, ()))
-
-    @cached_property
-    def exits(self) -> dict[str, int]:
-        """The edges that lead to nothing but back, each with its number of lanes."""
-        return {edge: len(self._lanes[edge]) for edge in self.edges if not self.ways(edge)}
-
-    @property
-    def entries(self) -> list[str]:
-        """The edges that nothing but their own way back leads to."""
-        followed = {to for edge in self.edges for to in self.ways(edge)}
-        return [edge for edge in self.edges if edge not in followed]
-
-    def ways(self, edge: str) -> Mapping[str, int]:
-        """Return the edges that an edge leads to, by their connections; no turning round."""
-        return self._ways.get(edge, {})
-
-    def connected(self, start: str, end: str) -> bool:
-        """Return whether one edge leads to another, be it by turning round."""
-        return (start, end) in self._connected
-
-    def is_way_back(self, start: str, end: str) -> bool:
-        """Return whether an edge ends where another begins."""
-        return self._net.edges[start][0] == self._net.edges[end][1]
-
-    def _reachable(self, start: str) -> frozenset[str]:
-        found, fringe = {start}, [start]
-        while fringe:
-            new = self._onwards.get(fringe.pop(), set()) - found
-            found |= new
-            fringe += new
-        return frozenset(found)

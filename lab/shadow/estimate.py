@@ -19,7 +19,8 @@ import sumo
 from lab.evaluate.checks import check_signals
 from lab.evaluate.statistics import Estimate, estimate
 from lab.net.demand import Demand, Entry
-from lab.net.routing import Roads, make_routes
+from lab.net.net import load_net
+from lab.net.routing import make_routes
 from lab.processes import run_child
 from lab.shadow.findings import COUNTED_S, Findings, Span
 from lab.sim.controllers import Control, policy_control, run
@@ -152,11 +153,11 @@ def stretches(span: Span) -> range:
 
 def _candidates(scenario: Scenario, folder: Path) -> Path:
     """Write routes from every entry of the net to the exits that it reaches."""
-    roads = Roads(scenario.net)
+    roads = load_net(scenario.net)
     entries = tuple(
         Entry(edge=edge, vehicles_per_hour=CANDIDATES * max(1, len(roads.exits)))
         for edge in roads.entries
-        if roads.reachable(edge) & roads.exits.keys() - {edge}
+        if roads.reachable(edge).intersection(roads.exits) - {edge}
     )
     routes, _ = make_routes(scenario.net, Demand(entries))
     path = folder / "candidates.rou.xml"

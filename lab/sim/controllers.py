@@ -81,27 +81,11 @@ class KeepPhase:
         return {}
 
 
-class FixedPhase:
-    """Requests the same phase of every junction; 0 is the gateway's documented fallback, RED."""
-
-    def __init__(self, phase: int = 0) -> None:
-        self._phase = phase
+class AlwaysRed:
+    """Requests phase 0 of every junction: the gateway's documented fallback, RED."""
 
     def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        return dict.fromkeys(observations, self._phase)
-
-
-class RandomPhases:
-    """Requests any phase of each junction, each as likely as another."""
-
-    def __init__(self, network: Network, seed: int) -> None:
-        self._junctions = network.junctions
-        self._rng = np.random.default_rng(seed)
-
-    def act(self, observations: Mapping[str, Observation]) -> dict[str, int]:
-        return {
-            each: int(self._rng.integers(self._junctions[each].n_phases)) for each in observations
-        }
+        return dict.fromkeys(observations, 0)
 
 
 class PlanByClock:

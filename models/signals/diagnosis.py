@@ -230,11 +230,6 @@ def _fault(lane: _Lane, reading: float, evidence: float, leaps: float, possible:
     return STUCK if evidence >= lane.stuck else 0
 
 
-def evidence_of(memory: Sequence[float]) -> Sequence[float]:
-    """Return for each lane what speaks against its detector, in the unit of its limit."""
-    return memory[_HEAD + 3 :: _PER_LANE]
-
-
 def failed_lanes(lanes: Sequence[str], faults: Sequence[int]) -> dict[str, Fault]:
     """Return the name of each fault, by lane."""
     return {lane: FAULTS[fault - 1] for lane, fault in zip(lanes, faults, strict=True) if fault}

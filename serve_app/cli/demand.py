@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from models.atomic_write import atomic_write
+from models.networks.file import InvalidNetworkError
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, as_command_error, naming_broken_files
@@ -52,10 +53,11 @@ def _demand(options: argparse.Namespace) -> None:
             Turn,
             read_table,
         )
-        from lab.net.routing import Roads, make_routes
+        from lab.net.net import load_net
+        from lab.net.routing import make_routes
     if options.template:
-        with as_command_error(InvalidDemandError):
-            entries = Roads(options.net).entries
+        with as_command_error(InvalidNetworkError, InvalidDemandError):
+            entries = load_net(options.net).entries
         if not entries:
             raise CommandError(
                 f"{options.net} has no entries, as each edge follows another. Write a table of the"
@@ -66,7 +68,7 @@ def _demand(options: argparse.Namespace) -> None:
         return
     if not options.entries or not options.output:
         raise CommandError("Name --entries and --output, or ask for a --template of the entries.")
-    with as_command_error(InvalidDemandError):
+    with as_command_error(InvalidNetworkError, InvalidDemandError):
         demand = Demand(
             read_table(options.entries, Entry),
             read_table(options.turns, Turn) if options.turns else (),

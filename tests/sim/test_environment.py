@@ -14,7 +14,7 @@ import libsumo
 from lab.net.importing import import_network
 from lab.net.net import load_net
 from lab.sim.breakdown import Breakdown
-from lab.sim.controllers import CONTROLS, KeepPhase, RandomPhases, run
+from lab.sim.controllers import CONTROLS, KeepPhase, run
 from lab.sim.environment import Environment
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
@@ -23,6 +23,7 @@ from models.signals.safety import Limits
 from models.signals.signal import read_signals
 from models.signals.states import MIN_GREEN_S, YELLOW_S
 from tests.sim.shown_signals import record_signals
+from tests.sim.towns import RandomPhases
 from tests.unit.models.signals.oracle import Bounds, judge
 
 TEN_MINUTES = shipped_scenario(shipped_demand(MORNING_RUSH_S, 600))

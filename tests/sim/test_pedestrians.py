@@ -9,13 +9,14 @@ import pytest
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
-from lab.sim.controllers import CONTROLS, RandomPhases, open_run, policy_control, run
+from lab.sim.controllers import CONTROLS, open_run, policy_control, run
 from lab.sim.environment import Environment
 from lab.train.rewards import Rewards, state_dim
 from models.networks.file import read_network_file
 from models.networks.network import LONGEST_CALL_S, network_of
 from models.signals.safety import Limits
 from models.signals.signal import read_signals
+from tests.sim.towns import RandomPhases
 from tests.sim.walked_town import END_S, walked_scenario
 from tests.unit.models.signals.oracle import Bounds, judge
 

@@ -1,10 +1,13 @@
 """A made-up town with traffic, small enough for tests."""
 
+import random
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab.net.importing import import_network
 from lab.sim.scenario import RouteFiles, Scenario
 from models.networks.file import network_as_json
+from models.networks.network import Network
 from tests.made_nets import made_net
 
 END_S = 600
@@ -30,3 +33,15 @@ class Town:
         network, _ = import_network(self.net, "a town")
         self.network.write_text(network_as_json(network))
         self.scenario = Scenario(network, self.net, RouteFiles((self.routes,)), 0, END_S)
+
+
+class RandomPhases:
+    """Requests any phase of each junction, each as likely as another."""
+
+    def __init__(self, network: Network, seed: int) -> None:
+        self._junctions, self._random = network.junctions, random.Random(seed)
+
+    def act(self, observations: Iterable[str]) -> dict[str, int]:
+        return {
+            each: self._random.randrange(self._junctions[each].n_phases) for each in observations
+        }

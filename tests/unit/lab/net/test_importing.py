@@ -247,6 +247,21 @@ def test_other_xml_and_missing_files_are_no_networks(tmp_path):
         import_network(tmp_path / "nowhere.net.xml")
 
 
+PACKED = gzip.compress(NET_FILE.read_bytes(), mtime=0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [PACKED[:5000], PACKED[:10] + b"\xff" * 50, PACKED[:-8] + bytes(8), PACKED[:5]],
+    ids=["cut off", "overwritten", "with another checksum", "without a body"],
+)
+def test_a_damaged_archive_is_not_a_net(tmp_path, content):
+    path = tmp_path / "town.net.xml.gz"
+    path.write_bytes(content)
+    with pytest.raises(InvalidNetworkError, match=r"is not a SUMO network|cannot be read"):
+        import_network(path)
+
+
 def test_signals_can_be_chosen_and_an_unknown_one_is_refused():
     network, _ = import_network(NET_FILE, signals=("300839359", "265580972"))
     assert [each.id for each in network.junctions] == ["265580972", "300839359"]

@@ -11,14 +11,12 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.sim.controllers import (
     GREEDY,
     MAX_PRESSURE,
+    AlwaysRed,
     Controller,
-    FixedPhase,
-    KeepPhase,
     LongestQueue,
     PlanByClock,
     PolicyController,
     QueueRule,
-    RandomPhases,
 )
 from lab.sim.faults import WithLosses, WithOutage
 from lab.sim.observation import Observation
@@ -183,21 +181,6 @@ def test_a_policy_keeps_its_hidden_states_for_one_run():
     assert (confidences(1) != confidences(2)).any()
 
 
-def test_keep_phase_requests_nothing_and_a_fixed_phase_always_the_same():
-    assert KeepPhase().act(observe()) == {}
-    assert FixedPhase().act(observe()) == dict.fromkeys(SHIPPED.ids, 0)
-
-
-def test_random_phases_are_all_drawn_and_repeat_for_their_seed():
-    first, again = (
-        [controller.act(observe()) for _ in range(100)]
-        for controller in (RandomPhases(SHIPPED, 1), RandomPhases(SHIPPED, 1))
-    )
-    for junction in SHIPPED.junctions.values():
-        assert {actions[junction.id] for actions in first} == set(range(junction.n_phases))
-    assert again == first
-
-
 class Counting:
     """Answers 1, and counts its steps."""
 
@@ -211,7 +194,7 @@ class Counting:
 
 @pytest.mark.parametrize(("share", "at_least", "at_most"), [(0.1, 0.07, 0.13), (1.0, 1.0, 1.0)])
 def test_answers_are_lost_as_often_as_the_share_says(share, at_least, at_most):
-    controller = WithLosses(Counting(), FixedPhase(), share, seed=1)
+    controller = WithLosses(Counting(), AlwaysRed(), share, seed=1)
     actions = [action for _ in range(400) for action in controller.act(observe()).values()]
     assert at_least <= actions.count(0) / len(actions) <= at_most
 
@@ -223,7 +206,7 @@ def test_a_dead_policy_makes_no_step_and_begins_anew():
         made.append(Counting())
         return made[-1]
 
-    controller = WithOutage(make, FixedPhase(), begin_s=10, end_s=25, decision_s=5)
+    controller = WithOutage(make, AlwaysRed(), begin_s=10, end_s=25, decision_s=5)
     actions = [controller.act(observe())["300839359"] for _ in range(8)]
     assert actions == [1, 1, 0, 0, 0, 1, 1, 1]
     assert [each.steps for each in made] == [2, 3]

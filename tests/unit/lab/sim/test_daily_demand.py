@@ -36,7 +36,7 @@ def test_trips_are_ordered_and_drive_existing_ways(rush_hour):
         assert route[0] in NET.entries
         assert route[-1] in NET.exits
         for edge, following in pairwise(route):
-            assert following in NET.successors[edge]
+            assert following in NET.roads[edge]
 
 
 def test_every_exit_is_reached_from_every_entry_but_on_the_way_back():
