@@ -13,26 +13,6 @@ from models.signals.clock_plan import phase_at
 LOST_S = 4.0  # per phase: yellow and start-up, less what still drives at yellow
 FEWEST_DECISIONS = 2  # per phase
 
-PhaseTimes = dict[str, tuple[int, ...]]  # by junction, the seconds of each phase
-
-
-def phase_times(
-    demand: DailyDemand,
-    junctions: Iterable[str],
-    second_of_day: float,
-    decision_s: int,
-    lost_s: float = LOST_S,
-    fewest_decisions: int = FEWEST_DECISIONS,
-) -> PhaseTimes:
-    """Return every junction's own best cycle and splits at a time of day, in whole decisions."""
-    net, flows = load_net(demand.net), demand.movement_flows(second_of_day)
-    return {
-        each: phase_times_s(
-            critical_movements(net, each, flows), lost_s, decision_s, fewest_decisions
-        )
-        for each in junctions
-    }
-
 
 class FixedTime:
     """Runs one plan per junction and hour of the demand.
@@ -43,13 +23,17 @@ class FixedTime:
     """
 
     def __init__(self, demand: DailyDemand, junctions: Iterable[str], decision_s: int) -> None:
-        ids = list(junctions)
-        self._hourly = [
-            phase_times(
-                demand, ids, (begin_s + min(begin_s + HOUR_S, demand.end_s)) / 2, decision_s
-            )
-            for begin_s in range(demand.begin_s, demand.end_s, HOUR_S)
-        ]
+        net, ids = load_net(demand.net), list(junctions)
+        self._hourly = []  # by junction, the seconds of each phase
+        for begin_s in range(demand.begin_s, demand.end_s, HOUR_S):
+            middle_s = (begin_s + min(begin_s + HOUR_S, demand.end_s)) / 2
+            flows = demand.movement_flows(middle_s)
+            ratios = {each: critical_movements(net, each, flows) for each in ids}
+            times = {
+                each: phase_times_s(ratios[each], LOST_S, decision_s, FEWEST_DECISIONS)
+                for each in ids
+            }
+            self._hourly.append(times)
         self._decision_s = decision_s
         self._run_s = 0
 

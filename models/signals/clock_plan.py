@@ -6,7 +6,6 @@ come to the same phases without a word to each other, and nothing has to be kept
 
 from __future__ import annotations
 
-import json
 import os
 from bisect import bisect_right
 from itertools import accumulate, pairwise
@@ -148,15 +147,3 @@ def read_plan(path: str | os.PathLike[str], network: Network) -> ClockPlan:
         raise InvalidPlanError(f"{path} is no plan: {where}: {first['msg']}") from error
     except ValueError as error:
         raise InvalidPlanError(f"{path} is no plan: {error}") from error
-
-
-def plan_as_json(plan: ClockPlan) -> str:
-    """Return the text of a plan's file, a line for each timing."""
-    value = plan.model_dump(mode="json")
-    periods = [
-        f'  {{"begin": {json.dumps(each["begin"])}, "junctions": {{\n    '
-        + ",\n    ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in each["junctions"].items())
-        + "\n  }}"
-        for each in value["periods"]
-    ]
-    return f'{{"name": {json.dumps(plan.name)}, "periods": [\n' + ",\n".join(periods) + "\n]}\n"

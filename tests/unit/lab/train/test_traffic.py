@@ -11,7 +11,6 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.evaluate.cases import LEVELS, TEST_SEEDS
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario
-from lab.train.design_plan import PLAN_SEEDS
 from lab.train.forecasts.days import draw_day
 from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
 from models.networks.shipped import NET_FILE, SHIPPED
@@ -62,19 +61,18 @@ def test_a_run_must_be_continued_with_the_same_files_and_seeds_of_validation(cit
     assert replace(city).settings["files"] != before
 
 
-def test_seeds_of_test_validation_plan_and_training_are_apart(city):
+def test_seeds_of_test_validation_and_training_are_apart(city):
     assert len(TEST_SEEDS) >= 20
     for traffic in (city, DrawnHours()):
         seeds = [task.seed for task in traffic.validation()]
         further = [task.seed for task in traffic.validation(FURTHER_SEED)]
-        assert PLAN_SEEDS.stop <= min(further) <= max(further) < TRAINING_SEED
-        assert TEST_SEEDS.stop < min(seeds) == VALIDATION_SEED <= max(seeds) < PLAN_SEEDS.start
+        assert TEST_SEEDS.stop < min(seeds) == VALIDATION_SEED <= max(seeds) < min(further)
+        assert max(further) < TRAINING_SEED
         assert [task.seed for task in traffic.tasks(0, 0, 2, 2)] == [
             TRAINING_SEED + each for each in (0, 0, 1, 1)
         ]
         assert [task.repeat for task in traffic.tasks(0, 0, 2, 2)] == [0, 1, 0, 1]
         assert traffic.tasks(0, 1, 2, 2)[0].seed == TRAINING_SEED + 2
-    assert PLAN_SEEDS.stop < TRAINING_SEED
     assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
 
 

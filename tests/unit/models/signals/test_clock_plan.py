@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.signals.clock_plan import DAY_S, SHIPPED_PLAN, InvalidPlanError, plan_as_json, read_plan
+from models.signals.clock_plan import DAY_S, SHIPPED_PLAN, InvalidPlanError, read_plan
 from models.signals.states import MIN_GREEN_S, YELLOW_S
 
 CENTER, MILL = "joinedS_265580996_300839357", "300839359"
@@ -55,12 +55,6 @@ def test_a_period_holds_until_the_next_and_the_last_until_midnight(file):
     seconds = (0, 27_000 - 1, 27_000, DAY_S - 1, DAY_S, DAY_S + 27_000, -1)
     begins = ("00:00", "00:00", "07:30", "07:30", "00:00", "07:30", "07:30")
     assert [plan.at(MILL, each).plan for each in seconds] == [f"test {begin}" for begin in begins]
-
-
-def test_a_plan_survives_its_file(tmp_path):
-    plan = read_plan(SHIPPED_PLAN, SHIPPED)
-    (tmp_path / "copy.json").write_text(plan_as_json(plan))
-    assert read_plan(tmp_path / "copy.json", SHIPPED) == plan
 
 
 def period(junctions: dict[str, Any], begin: str = "00:00") -> dict[str, Any]:
