@@ -44,11 +44,8 @@ Cells = Mapping[tuple[str, str], object]  # by row and column
 
 def write_policy_report(runs: Sequence[Run], folder: Path) -> None:
     """Write ``policy.md`` and ``policy.png``."""
-    compared = _of(runs, names(COMPARED[0].traffic), names(CASES))
-    levels, controllers = (
-        [each for each in names(parts) if any(each in run.key for run in compared)]
-        for parts in (COMPARED[0].traffic, CASES)
-    )
+    levels, controllers = names(COMPARED[0].traffic), names(CASES)
+    compared = _of(runs, levels, controllers)
     tables = {measure: means_of(compared, measure) for measure in MEASURES}
     lines = [
         "# The policy and its peers",
@@ -187,8 +184,6 @@ def _outages(runs: Sequence[Run]) -> list[str]:
     """Return the table of what an outage costs with either fallback, between what it may cost."""
     group, means = STUDIES[POLICY]["outages"], means_of(runs, "delay_s")
     known = {(case.outage, case.fallback): (RUSH_HOUR, case.name) for case in group.cases}
-    if not means.keys() >= set(known.values()):
-        return []
     bounds = {"no outage": POLICY, "fixed time all the time": "fixed time"}
     cells = {cell: means[place] for cell, place in known.items()} | {
         (row, each): means[RUSH_HOUR, name] for row, name in bounds.items() for each in FALLBACKS
@@ -199,13 +194,11 @@ def _outages(runs: Sequence[Run]) -> list[str]:
 
 
 def _stress(runs: Sequence[Run]) -> list[str]:
-    """Return the table of faults, other routes and other hours; nothing if it was not measured."""
+    """Return the table of faults, other routes and other hours."""
     groups = [STUDIES[POLICY][name] for name in ("broken", "unusual", "hours")]
     traffic = [name for group in groups for name in names(group.traffic)]
     concerned = {name for group in groups for name in names(group.cases)}
     runs = _of(runs, traffic, sorted(concerned))
-    if not runs:
-        return []
     title = (
         "Time loss where detectors fail, traffic goes other ways, and in other hours,"
         f" {_n_seeds(runs)} seeds, s per vehicle"
@@ -215,11 +208,9 @@ def _stress(runs: Sequence[Run]) -> list[str]:
 
 
 def _diagnosis(runs: Sequence[Run]) -> list[str]:
-    """Return the table of what diagnosis costs, and saves; nothing if it was not measured."""
+    """Return the table of what diagnosis costs, and saves."""
     losses = {(run.traffic, run.controller, run.seed): run.delay_s for run in runs}
     seeds = sorted({run.seed for run in runs if run.controller == DIAGNOSED_POLICY})
-    if not seeds:
-        return []
     columns = ["no fault", POLICY, DIAGNOSED_POLICY, "more than without fault"]
     rows = []
     for traffic in STUDIES[POLICY]["diagnosis"].traffic:

@@ -14,6 +14,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 from lab.evaluate import __main__ as evaluate
 from lab.evaluate import jobs as jobs_of
+from lab.evaluate.__main__ import REPORTED, RUNS_FILE
 from lab.evaluate.cases import LEVELS, POLICY, RESCO, STUDIES, names
 from lab.evaluate.jobs import Job, plan_jobs
 from lab.evaluate.report import (
@@ -23,8 +24,6 @@ from lab.evaluate.report import (
     capacity_table,
     detector_table,
     persons_table,
-    write_order_report,
-    write_policy_report,
 )
 from lab.evaluate.runs import SUMO, Run, read_runs
 from lab.evaluate.statistics import estimate
@@ -44,11 +43,6 @@ def make_run(controller: str, seed: int, delay_s: float, traffic: str = LOW) -> 
     return Run(*times_s, *counts, controller=controller, seed=seed, traffic=traffic, queue=31.5)
 
 
-def reported(runs: list[Run], folder: Path) -> str:
-    write_policy_report(runs, folder)
-    return (folder / "policy.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("freedom", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
 )
@@ -58,71 +52,12 @@ def test_the_interval_is_as_wide_as_students_table_says(freedom, expected):
     assert estimate(values).half_width / standard_error == pytest.approx(expected, abs=5e-4)
 
 
-def test_interval_holds_the_truth_19_times_of_20():
-    rng = np.random.default_rng(1)
-    estimates = [estimate(rng.normal(3, 2, 20)) for _ in range(2000)]
-    held = [abs(each.mean - 3) < each.half_width for each in estimates]
-    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
-
-
-def test_report_shows_means_with_intervals_and_paired_differences(tmp_path):
-    runs = [make_run("policy", seed, 40.0 + seed) for seed in range(1, 6)]
-    runs += [make_run("fixed time", seed, 50.0 + seed) for seed in range(1, 6)]
-    text = reported(runs, tmp_path)
-    table = "| | fixed time | policy |\n|---|---:|---:|\n"
-    assert f"{table}| {LOW} | 53.0 ± 2.0 | 43.0 ± 2.0 |" in text
-    assert f"| | fixed time |\n|---|---:|\n| {LOW} | -10.0 ± 0.0 |" in text
-    assert "outages" not in text  # none was simulated
-    assert (tmp_path / "policy.png").stat().st_size > 5_000
-
-
-def test_behind_the_safety_layer_a_peer_is_compared_with_the_policy_there(tmp_path):
-    losses = {"policy": 40.0, "actuated": 50.0, SAFE_POLICY: 80.0}
-    losses |= {f"policy{GUARDED}": 90.0, f"actuated{GUARDED}": 100.0}
-    text = reported(
-        [make_run(name, s, loss) for name, loss in losses.items() for s in (1, 2)], tmp_path
-    )
-    assert f"| | actuated | actuated{GUARDED} | policy{GUARDED} |\n" in text
-    assert f"| {LOW} | -10.0 ± 0.0 | -20.0 ± 0.0 | -10.0 ± 0.0 |" in text
-
-
-def test_report_shows_outages_with_either_fallback_beside_policy_and_fixed_time(
-    tmp_path,
-):
-    losses = {"policy": 45.0, "fixed time": 60.0}
-    losses |= {name: 100.0 * number for number, name in enumerate(names(OUTAGES.cases), 1)}
-    runs = [make_run(name, s, loss + s, RUSH_HOUR) for name, loss in losses.items() for s in (1, 2)]
-    text = reported(runs, tmp_path)
-    assert "| | RED | plan |\n|---|---:|---:|\n| no outage | 46.5 ± 6.4 | 46.5 ± 6.4 |" in text
-    assert "| dead all the time | 701.5 ± 6.4 | 801.5 ± 6.4 |\n| fixed time all" in text
-
-
-def test_faults_and_unusual_traffic_have_a_table_of_their_own(tmp_path):
-    broken = STUDIES[POLICY]["broken"]
-    level = broken.traffic[0].name
-    runs = [make_run("policy", seed, 40.0 + seed) for seed in (1, 2)]
-    runs += [make_run(each, s, 50.0 + s, level) for each in names(broken.cases) for s in (1, 2)]
-    text = reported(runs, tmp_path)
-    assert f"| {level} |  |  |  | 51.5 ± 6.4 | 51.5 ± 6.4 |  |  |  |" in text
-    assert text.count(level) == 1
-
-
-def test_what_diagnosis_costs_and_saves_is_compared_with_working_detectors(tmp_path):
-    traffic = STUDIES[POLICY]["diagnosis"].traffic
-    broken = [each.name for each in traffic if each.without_fault]
-    loss_s = {(RUSH_HOUR, POLICY): 40.0, (RUSH_HOUR, DIAGNOSED_POLICY): 40.2}
-    loss_s |= {(level, POLICY): 90.0 for level in broken}
-    loss_s |= {(level, DIAGNOSED_POLICY): 44.0 for level in broken}
-    runs = [
-        make_run(name, seed, loss_s.get((level, name), 20.0), level)
-        for seed in (1, 2)
-        for level in names(traffic)
-        for name in (POLICY, DIAGNOSED_POLICY)
-    ]
-    table = reported(runs, tmp_path).split("## ")[-1]
-    assert "2 seeds" in table.splitlines()[0]
-    assert f"| {RUSH_HOUR} | 40.0 ± 0.0 | 40.0 ± 0.0 | 40.2 ± 0.0 | 0.5 % |" in table
-    assert f"| {broken[0]} | 40.0 ± 0.0 | 90.0 ± 0.0 | 44.0 ± 0.0 | 10.0 % |" in table
+@pytest.mark.parametrize(("study", "report"), [(POLICY, "policy.md"), ("cyclic", "phase_order.md")])
+def test_the_committed_reports_are_written_again_from_their_runs_alone(tmp_path, study, report):
+    kept, written = {run.key: run for run in read_runs(RUNS_FILE)}, REPORTED[study]
+    jobs = plan_jobs(study, range(1, 1 + written.seeds), SHIPPED_POLICY)
+    written.report([kept[job.key] for job in jobs], tmp_path / "runs.csv")
+    assert (tmp_path / report).read_text() == RUNS_FILE.with_name(report).read_text()
 
 
 def test_pedestrians_have_columns_where_some_walk():
@@ -184,20 +119,6 @@ def test_at_every_level_sumos_two_controls_have_the_same_phases(guard):
         elements = [each.replace("delay_based", "actuated") for each in by_delay.elements]
         assert elements == list(by_gaps.elements)
         assert by_delay != by_gaps
-
-
-def test_what_the_cyclic_order_costs_is_shown_seed_by_seed(tmp_path):
-    jobs = plan_jobs("cyclic", range(1, 3), SHIPPED_POLICY)
-    runs = [
-        make_run(job.case.name, job.seed, 40.0 + job.seed + 3 * job.case.cyclic, job.traffic.name)
-        for job in jobs
-    ]
-    write_order_report(runs, tmp_path)
-    rows = (tmp_path / "phase_order.md").read_text().splitlines()
-    assert rows[-1].startswith(
-        "| longest queue in cyclic order behind the safety layer | 44.5 ± 6.4 (3.0"
-    )
-    assert rows[-2].startswith(f"| longest queue{GUARDED} | 41.5 ± 6.4 | 41.5")
 
 
 def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repeated():

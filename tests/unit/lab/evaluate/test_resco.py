@@ -40,35 +40,10 @@ def test_runs_of_another_sumo_are_made_anew(tmp_path):
     assert [run.seed for run in read_runs(tmp_path / "resco.csv")] == [3]
 
 
-def test_the_page_has_means_intervals_and_what_was_published(tmp_path):
-    runs = [run_of("greedy", seed, 20.0 + seed) for seed in (1, 2, 3)]
-    text = page_of([*runs, run_of("fixed time", 1, 50.0)], tmp_path)
-    assert "| cologne8 | 3 | 50.0 | 22.0 ± 2.5 | 21.6 IPPO |" in text
-    assert (tmp_path / "resco.png").stat().st_size > 1000
-
-
-def test_measures_of_runs_that_did_not_record_them_have_a_star_or_nothing(tmp_path):
-    earlier, now = run_of("max pressure", 1, 50.0), run_of("greedy", 1, 20.0)
-    now = replace(now, resco_trip_s=80.0, resco_waiting_s=9.0, resco_queue=0.256)
-    text = page_of([earlier, now], tmp_path)
-    assert "| cologne8 | 90.0* | 80.0 | 85.7 IPPO |" in text
-    assert "| cologne8 |  | 0.26 | 0.36 IPPO |" in text
-
-
 def test_a_learners_figure_is_published_for_each_map_and_measure():
     for measure in MEASURES:
         assert all(figures.keys() <= {*MAPS} for figures in read_published(measure).values())
         assert read_published(measure)["IDQN"].keys() == {*MAPS}
-
-
-def test_the_page_has_medians_and_how_many_runs_jammed(tmp_path):
-    jam_in_one = [run_of("greedy", seed, 20.0) for seed in range(1, 5)] + [
-        run_of("greedy", 5, 31.0)
-    ]
-    always = [replace(run_of("actuated", seed, 900.0), arrived=600) for seed in (1, 2)]
-    assert "| cologne8 | 900.0, 900.0 (2 of 2) | 20.0, 20.0 (1 of 5) | 63.8 |" in page_of(
-        [*jam_in_one, *always], tmp_path
-    )
 
 
 def test_the_committed_page_is_written_again_from_its_runs_alone(tmp_path):
