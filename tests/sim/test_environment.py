@@ -55,18 +55,6 @@ def random_phases(seed: int):
     return lambda environment: RandomPhases(SHIPPED, seed)
 
 
-def test_sumo_shows_full_yellow_and_minimum_green(monkeypatch):
-    shown = record_signals(monkeypatch)
-    with Environment(TEN_MINUTES) as environment:
-        environment.reset(1)
-        for decision in range(24):
-            environment.step({j.id: decision % j.n_phases for j in SHIPPED.junctions.values()})
-    for states in shown.values():
-        stretches = [(state, len(list(group))) for state, group in itertools.groupby(states)][:-1]
-        assert {seconds for state, seconds in stretches if "y" in state} == {YELLOW_S}
-        assert min(seconds for state, seconds in stretches if "y" not in state) >= MIN_GREEN_S
-
-
 def test_a_change_shows_yellow_and_all_red_for_the_scenarios_times(city, monkeypatch):
     scenario = replace(city, decision_s=12, yellow_s=4, all_red_s=2)
     station = next(each for each in scenario.network.junctions if each.id == STATION)
@@ -212,11 +200,6 @@ def test_actuated_greens_follow_the_traffic_within_their_bounds(monkeypatch):
         assert min(greens) >= MIN_GREEN_S
         assert max(greens) <= 50 + 1
         assert len(set(greens)) > 3
-
-
-def test_actuated_control_beats_random_phases():
-    actuated = run(QUARTER, 1, CONTROLS["actuated"](QUARTER))
-    assert actuated.delay_s < run(QUARTER, 1, random_phases(1)).delay_s
 
 
 def test_a_breakdown_closes_its_lane_for_its_time():

@@ -101,18 +101,6 @@ def test_a_plan_in_steps_of_a_second_has_the_same_actions(tmp_path, walked):
     assert max(len(each.phases) for each in usual.junctions) > 2
 
 
-@pytest.mark.parametrize("kind", ["--grid", "--rand"])
-def test_signals_with_crossings_can_be_guarded(tmp_path, kind):
-    walked = "--sidewalks.guess", "--crossings.guess", "--seed=3", SIGNALS
-    network, _ = import_network(made(tmp_path, kind, *walked))
-    layers = read_layers(Limits(), network_of(network))
-    monitors = make_monitors(network_of(network))
-    assert set(layers) == set(monitors)
-    for name, layer in layers.items():
-        for phase in layer.phases:
-            monitors[name].check(phase)
-
-
 def test_fast_approaches_have_longer_yellows_and_slow_pedestrians_longer_clearances(tmp_path):
     walked = "--grid", "--sidewalks.guess", "--sidewalks.guess.max-speed=30", "--crossings.guess"
     fast = "--crossings.guess.speed-threshold=30", "--default.speed=19.4", SIGNALS
@@ -187,8 +175,3 @@ def test_a_level_crossing_is_reported_and_keeps_its_own_control(tmp_path):
     said = "x is left out: it has no program, like all signals of railways."
     assert said in list(notes.sentences())
     assert all(link.index >= 0 for links in read_sumo_net(path).links.values() for link in links)
-
-
-def test_a_net_without_signals_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no signals"):
-        import_network(made(tmp_path, *GRID))

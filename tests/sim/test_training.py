@@ -117,13 +117,6 @@ def test_the_planner_loses_less_time_than_greedy_with_and_without_the_layer(guar
     assert planned.delay_s < 0.9 * greedy.delay_s
 
 
-def test_a_run_without_the_layer_is_not_recorded_as_one_behind_it(tmp_path, scenario):
-    size = "--iterations=1", "--episodes=1"
-    assert train(tmp_path, scenario, *size).returncode == 0
-    assert train(tmp_path, scenario, "--safety", *size).returncode == 1
-    assert not read_record(tmp_path / "best.th").trained_behind_safety_layer
-
-
 def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):
     junctions = [
         each.model_copy(update={"intergreen_s": None}) for each in scenario.network.junctions
@@ -165,15 +158,6 @@ def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scena
     done = train(tmp_path, replace(scenario, network=other))
     assert done.stderr.strip() == "greenwave.net.xml has no signal pier, which harbour has."
     assert left_in(tmp_path) == ["town.json"]
-
-
-def test_a_start_of_another_city_is_refused_and_nothing_is_written(tmp_path, scenario):
-    start = save(agent_for(small_city()), tmp_path / "other.th")
-    done = train(tmp_path, scenario, f"--start={start}")
-    assert done.returncode == 1
-    assert str(start) in done.stderr
-    assert "expected (128, 24)" in done.stderr
-    assert left_in(tmp_path) == ["other.th", "town.json"]
 
 
 @pytest.mark.parametrize("agent_id", [True, False], ids=["with one-hot", "without"])

@@ -34,11 +34,6 @@ def test_nested_content_is_read_with_its_tensors(path: Path) -> None:
     )
 
 
-def test_a_module_s_state_dict_with_its_metadata_is_read(path: Path) -> None:
-    torch.save(torch.nn.Linear(2, 3).state_dict(), path)
-    assert list(TorchFile(path).content) == ["weight", "bias"]
-
-
 def test_what_is_read_may_be_written_to(path: Path) -> None:
     torch.save(torch.zeros(3), path)
     file = TorchFile(path)

@@ -135,16 +135,6 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     assert (crossing.crossing, crossing.shape) == (":a_c0", ((9, 9), (9, -9)))
 
 
-def test_states_of_different_lengths_are_refused_in_a_sentence(tmp_path):
-    with pytest.raises(InvalidNetworkError, match="the states of the phases differ in length"):
-        said(tmp_path, ROADS, NODE, program(("Gr", "rGr", "rG")), LINKS)
-
-
-def test_an_id_that_cannot_be_used_is_refused_with_advice(tmp_path):
-    with pytest.raises(InvalidNetworkError, match="Rename it in the net, for example with"):
-        said(tmp_path, ROADS, NODE, program(PROGRAM, "a b"), LINKS.replace('"a"', '"a b"'))
-
-
 def test_an_id_that_is_too_long_is_refused_with_its_length(tmp_path):
     name = "cluster_" + "1" * 275
     with pytest.raises(InvalidNetworkError, match=r"has 283 characters, but may have 200\. Rename"):

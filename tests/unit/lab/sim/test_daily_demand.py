@@ -60,11 +60,6 @@ def test_scale_multiplies_demand(rush_hour):
     assert twice == {movement: pytest.approx(2 * flow) for movement, flow in usual.items()}
 
 
-def test_morning_and_evening_rush_exceed_noon_and_night():
-    morning, noon, evening, night = (RUSH.course.at(hour * HOUR_S)[0] for hour in (8, 12, 17, 3))
-    assert min(morning, evening) > noon > night
-
-
 def test_flows_of_an_entry_sum_to_what_enters_there():
     for entry in FILE.entries:
         own = [flow for flow in RUSH.flows if flow.start == entry.edge]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lab.net.net import load_net
-from lab.sim.layouts import FILE, LAYOUTS, lay_out, with_detectors
+from lab.sim.layouts import FILE, lay_out, with_detectors
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.form import Detector
 from models.networks.shipped import NET_FILE, SHIPPED
@@ -44,10 +44,6 @@ def test_a_layout_covers_every_lane(layout, kinds, n_devices):
         assert sorted(covered) == sorted(lane.id for lane in junction.lanes)
     again = type(junction).model_validate(junction.model_dump())
     assert again.detectors == junction.detectors, "as a network file may declare them"
-
-
-def test_every_layout_is_one_that_the_lanes_can_hold():
-    assert all(with_detectors(SCENARIO, layout).detectors for layout in LAYOUTS)
 
 
 def test_detectors_of_the_network_file_are_kept():

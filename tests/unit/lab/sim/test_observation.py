@@ -3,7 +3,6 @@
 import numpy as np
 
 from lab.sim.observation import encode_observation
-from models.networks.shipped import JUNCTIONS
 
 
 def test_order_is_phase_then_flag_then_queues():
@@ -18,10 +17,3 @@ def test_flag_is_zero_while_the_phase_must_stay():
 
 def test_queue_beyond_capacity_is_one():
     assert encode_observation(0, 2, True, [9], [8])[-1] == 1
-
-
-def test_sizes_are_those_of_the_junction_table():
-    for junction in JUNCTIONS.values():
-        lanes = [1] * junction.n_lanes
-        observation = encode_observation(0, junction.n_phases, True, lanes, lanes)
-        assert len(observation) == junction.obs_size

@@ -9,7 +9,7 @@ pytest.importorskip("sumo", reason="SUMO is not installed")
 
 from lab.sim.options import add_scenario, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
-from models.networks.file import InvalidNetworkError, network_as_json
+from models.networks.file import network_as_json
 from models.networks.form import NetworkFile
 from models.networks.shipped import NET_FILE, NETWORK_FILE
 from tests.cities import entry
@@ -105,11 +105,6 @@ def test_times_beside_a_configuration_replace_its_own(files):
 def test_what_is_missing_or_said_twice_is_told(files, arguments, sentence):
     with pytest.raises(InvalidScenarioError, match=sentence):
         parse("--network", files / "city.json", *arguments)
-
-
-def test_a_network_file_that_is_not_there_is_told(files):
-    with pytest.raises(InvalidNetworkError, match=r"nowhere\.json: cannot be read"):
-        parse("--network", files / "nowhere.json", "--sumocfg", files / "city.sumocfg")
 
 
 def test_detectors_are_laid_out_or_those_of_the_network_file(tmp_path):

@@ -19,15 +19,6 @@ CONFIG = (
 )
 
 
-def test_a_configuration_names_files_beside_itself(tmp_path):
-    path = tmp_path / "town.sumocfg"
-    path.write_text(CONFIG)
-    files = read_sumocfg(path)
-    assert files.net == tmp_path / "a.net.xml"
-    assert files.routes == (tmp_path / "b.rou.xml", tmp_path / "c.rou.xml")
-    assert (files.begin_s, files.end_s, files.additional) == (3600, 7200, ())
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -66,11 +66,6 @@ def test_value_scale_gives_each_agent_mean_zero_and_spread_one():
     torch.testing.assert_close(scale.restore(normalised), returns, atol=1e-3, rtol=1e-4)
 
 
-def test_value_scale_before_any_return_changes_nothing():
-    values = torch.randn(3, N_AGENTS)
-    torch.testing.assert_close(ValueScale(N_AGENTS).restore(values), values)
-
-
 def test_log_drops_rows_that_no_checkpoint_stands_behind(tmp_path):
     path = tmp_path / "log.csv"
     rows: list[dict[str, str]] = []

@@ -73,12 +73,6 @@ def test_chunks_from_stored_hidden_states_give_the_whole_sequence(batch):
         torch.testing.assert_close(chunked[:, chunk], whole[first : first + 4, episode])
 
 
-def test_chunks_keep_what_belongs_together(batch):
-    for name in ("actions", "free", "states"):
-        part = make_episode(2).seen[name]
-        np.testing.assert_array_equal(getattr(batch, name)[:, 3], part[4:8])
-
-
 def test_phases_that_a_junction_lacks_are_never_drawn(batch):
     logits, _ = unroll(trainer_of(CONFIG).actor, batch.inputs, batch.hidden, AVAIL_ACTIONS)
     probabilities = logits.softmax(-1)

@@ -40,15 +40,6 @@ def test_scales_are_bound_to_edges_by_name(tmp_path):
     )
 
 
-def test_scales_of_exchanged_edges_change_the_forecast(tmp_path):
-    exchanged = {edge: scale(n) for edge, n in zip(EDGES, (1, 0, 2, 3, 4), strict=True)}
-    (tmp_path / "other").mkdir()
-    densities = RANDOM.uniform(0, 40, (4, 3, 5))
-    one = DensityForecaster.load(write_density(tmp_path))(densities)
-    other = DensityForecaster.load(write_density(tmp_path / "other", scales=exchanged))(densities)
-    assert not np.allclose(one, other)
-
-
 @pytest.mark.parametrize("edges", [("a", "b", "c", "d", "x"), ("a", "b", "c", "d", "d")])
 def test_edge_without_its_own_scale_is_refused(edges):
     with pytest.raises(ValidationError, match="differ"):

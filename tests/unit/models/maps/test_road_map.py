@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from models.maps.phases_in_words import ways_in_words
 from models.maps.road_map import MAX_DRAWN, RoadMap, road_map_of
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
@@ -47,10 +46,6 @@ def test_a_road_has_the_lanes_of_one_edge_and_leads_to_its_junction():
     drawn = road_map_of(SHIPPED.file)
     (west,) = [road for road in drawn.roads if road.id == "west_to_station_0"]
     assert (west.start_name, west.end_name, len(west.lanes)) == ("west", "Station", 2)
-
-
-def test_where_nothing_is_green_there_is_nothing_to_say():
-    assert ways_in_words([("mill", "s", False)]) == ""
 
 
 def test_lanes_of_which_nobody_said_how_they_lie_are_arms_around_their_junction():

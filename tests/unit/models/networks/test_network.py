@@ -4,7 +4,6 @@ import pytest
 
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from models.networks.shipped import SHIPPED
 from tests.cities import city_of, entry, small_city
 
 
@@ -16,10 +15,6 @@ def test_sizes_follow_from_the_junctions_in_the_order_of_their_indices():
     assert city.unavailable.tolist() == [[False] * 3, *[[False, False, True]] * 2]
     assert city.avail_actions("east") == (1, 1, 0)
     assert city.junctions["west"].capacities == (10, 11, 12, 13)
-
-
-def test_the_shipped_network_has_the_sizes_of_the_documents():
-    assert (SHIPPED.n_agents, SHIPPED.n_actions, SHIPPED.max_obs) == (5, 4, 19)
 
 
 @pytest.mark.parametrize(
