@@ -7,7 +7,6 @@ from pathlib import Path
 import libsumo
 
 from lab.processes import RunFolder
-from lab.sim.environment import layers_of
 from lab.sim.layouts import known_lane
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.simulator import drive, sumo_errors
@@ -42,19 +41,6 @@ def check_signals(scenario: Scenario) -> None:
         for lane in junction.lanes:
             for each in (lane.id, *(behind.lane for behind in lane.behind or ())):
                 known_lane(read, each)
-
-
-def check_safety(scenario: Scenario) -> None:
-    """Make the safety layers of the signals.
-
-    Raises:
-        InvalidScenarioError: the network file lacks what they need, or a phase cannot be served in
-            time.
-    """
-    try:
-        layers_of(scenario)
-    except ValueError as error:
-        raise InvalidScenarioError(f"The safety layer cannot be used: {error}.") from None
 
 
 def check_routes(scenario: Scenario) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lab.evaluate.cases import POLICY, Case
-from lab.evaluate.checks import check_routes, check_safety, check_signals
+from lab.evaluate.checks import check_routes, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
 from lab.net.inputs import all_inputs
 from lab.processes import in_fresh_process
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
+from lab.sim.environment import layers_of
 from lab.sim.metrics import Approach
 from lab.sim.scenario import Scenario
 from lab.tables import write_csv
@@ -119,7 +120,7 @@ def compare(comparison: Comparison, folder: Path, workers: int) -> list[Run]:
     """
     check_signals(comparison.scenario)
     if comparison.safety:
-        check_safety(comparison.scenario)
+        layers_of(comparison.scenario)
     if comparison.policy is not None:
         policy_control(comparison.scenario, comparison.policy)
     files, same = comparison.files(folder / KEPT), comparison.same

@@ -20,7 +20,7 @@ from lab.sim.details import Queues, with_details
 from lab.sim.loops import Loops
 from lab.sim.metrics import Metrics, sum_up
 from lab.sim.observation import Observation, encode_observation
-from lab.sim.scenario import Counts, Scenario
+from lab.sim.scenario import Counts, InvalidScenarioError, Scenario
 from lab.sim.signal import GuardedSignal, Signal, TimedSignal
 from lab.sim.simulator import ROUTES, STATISTICS, TRIPS, Change, start, sumo_errors
 from lab.sim.trips import read_trips
@@ -313,12 +313,15 @@ def layers_of(scenario: Scenario) -> dict[str, SafetyLayer]:
     """Return the safety layer of each junction.
 
     Raises:
-        ValueError: the network file has no intergreen times, or they are too long to serve every
-            phase within the maximum red.
+        InvalidScenarioError: the network file has no intergreen times, or they are too long to
+            serve every phase within the maximum red.
     """
     limits = Limits(
         asked_every_s=scenario.decision_s,
         max_walk_wait_s=scenario.max_walk_wait_s,
         cyclic=scenario.cyclic,
     )
-    return read_layers(limits, network_of(scenario.network))
+    try:
+        return read_layers(limits, network_of(scenario.network))
+    except ValueError as error:
+        raise InvalidScenarioError(f"The safety layer cannot be used: {error}.") from None

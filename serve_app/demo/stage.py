@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from greenwave.client import Client
-from lab.evaluate.checks import check_safety
 from lab.sim.controllers import Control, LongestQueue, observed_vehicles
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.detectors import Detectors
+from lab.sim.environment import layers_of
 from lab.sim.fixed_time import FixedTime
 from lab.sim.observation import Observation
 from lab.sim.options import scenario_of
@@ -85,7 +85,7 @@ def behind_safety_layer(stage: Stage) -> Stage:
         InvalidScenarioError: the network file lacks what the layer needs.
     """
     scenario = replace(stage.scenario, guarded=True)
-    check_safety(scenario)
+    layers_of(scenario)
     return replace(stage, scenario=scenario)
 
 

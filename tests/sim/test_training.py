@@ -124,7 +124,7 @@ def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(t
     network = scenario.network.model_copy(update={"junctions": junctions})
     done = train(tmp_path, replace(scenario, network=network), "--safety")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("has no intergreen_s")
+    assert done.stderr.strip().endswith("has no intergreen_s.")
     assert left_in(tmp_path) == ["town.json"]
 
 
