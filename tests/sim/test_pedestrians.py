@@ -12,7 +12,6 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.sim.controllers import CONTROLS, open_run, policy_control, run
 from lab.sim.environment import Environment
 from lab.train.rewards import Rewards, state_dim
-from models.networks.file import read_network_file
 from models.networks.network import LONGEST_CALL_S, network_of
 from models.signals.safety import Limits
 from models.signals.signal import read_signals
@@ -47,18 +46,6 @@ def test_a_call_is_observed_from_the_first_wait_until_the_crossing_is_served(tmp
     for phase, served in ((0, calls[9]), (1, calls[19])):
         waiting = {name for name, call in zip(entry.crossings, served, strict=True) if call}
         assert not waiting & walks[phase]
-
-
-def test_without_the_option_nothing_of_an_observation_changes(tmp_path):
-    without = walked_scenario(tmp_path, pedestrian_calls=False)
-    assert read_network_file(tmp_path / "town.json") == without.network
-    assert "pedestrian_calls" not in (tmp_path / "town.json").read_text()
-    with_calls = without.network.model_copy(update={"pedestrian_calls": True})
-    (plain,), (calling,) = (
-        network_of(each).junctions.values() for each in (without.network, with_calls)
-    )
-    assert calling.obs_size == plain.obs_size + 4
-    assert network_of(with_calls).digest != network_of(without.network).digest
 
 
 def test_who_waits_costs_reward_by_the_weight(tmp_path):

@@ -11,10 +11,6 @@ from models.density.forecast import DensityForecaster
 from tests.unit.forecasters import CARD, density_config, density_network, write_density, write_flow
 
 
-def tensors_of(seed: int = 0) -> dict[str, np.ndarray]:
-    return {k: v.numpy() for k, v in density_network(seed).state_dict().items()}
-
-
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     forecaster = DensityForecaster.load(write_density(tmp_path))
     assert forecaster.edges == density_config().edges
@@ -48,28 +44,21 @@ def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
         DensityForecaster.load(second)
 
 
-def test_missing_tensor_is_refused(tmp_path: Path) -> None:
-    tensors = tensors_of()
-    del tensors["head.bias"]
+@pytest.mark.parametrize(
+    ("change", "hidden_dim", "reason"),
+    [
+        ({"head.bias": None}, 8, r"head\.bias"),
+        ({}, 16, "expected float32"),
+        ({"head.bias": np.array([0, 0, np.nan, 0, 0], np.float32)}, 8, "not finite"),
+    ],
+    ids=["missing", "of another shape", "not finite"],
+)
+def test_a_tensor_that_is_not_of_the_network_is_refused(tmp_path, change, hidden_dim, reason):
+    tensors = {name: each.numpy() for name, each in density_network(0).state_dict().items()}
+    changed = {name: each for name, each in (tensors | change).items() if each is not None}
     path = tmp_path / "x.safetensors"
-    write_artifact(path, tensors, density_config(), CARD)
-    with pytest.raises(InvalidArtifactError, match=r"head\.bias"):
-        DensityForecaster.load(path)
-
-
-def test_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.safetensors"
-    write_artifact(path, tensors_of(), density_config(hidden_dim=16), CARD)
-    with pytest.raises(InvalidArtifactError, match="expected float32"):
-        DensityForecaster.load(path)
-
-
-def test_non_finite_weight_is_refused(tmp_path: Path) -> None:
-    tensors = tensors_of()
-    tensors["head.bias"] = np.array([0, 0, np.nan, 0, 0], np.float32)
-    path = tmp_path / "x.safetensors"
-    write_artifact(path, tensors, density_config(), CARD)
-    with pytest.raises(InvalidArtifactError, match="not finite"):
+    write_artifact(path, changed, density_config(hidden_dim=hidden_dim), CARD)
+    with pytest.raises(InvalidArtifactError, match=reason):
         DensityForecaster.load(path)
 
 

@@ -107,13 +107,6 @@ def test_a_plan_in_steps_of_a_second_has_its_stages_as_actions(tmp_path):
     assert "a: rrGr is not an action, as rrGG has all its greens for longer." in sentences
 
 
-def test_a_signal_with_one_phase_is_left_out_and_indices_have_no_gap(tmp_path):
-    single = program(("G", "y"), "first") + link("west", "east", 0, "first")
-    sentences, junction = said(tmp_path, ROADS, NODE, single, program(PROGRAM), LINKS)
-    assert sentences == ["first is left out: it has one stage, and nothing to decide."]
-    assert (junction.id, junction.agent_index) == ("a", 0)
-
-
 def test_a_crossing_is_a_link_without_a_lane_of_the_observation(tmp_path):
     walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
     parts = program(("Grr", "yrr", "rGG")), LINKS, link(":a_w0", ":a_c0", 2)

@@ -2,13 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from lab.net.intergreen import Way, intergreen_matrix, yellow_of
 from lab.net.net import read_sumo_net
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.signals.signal import read_signals
-from models.signals.states import YELLOW_S
 
 SIGNALS = read_signals(SHIPPED)
 NET = read_sumo_net(NET_FILE)
@@ -57,22 +54,3 @@ def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not():
     matrix = intergreen_matrix((EAST, merging))
     assert matrix[0][1] is not None
     assert matrix[1][0] is not None
-
-
-@pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
-def test_times_are_never_below_the_yellow_and_within_reason(signal):
-    times = [s for row in signal.intergreen for s in row if s is not None]
-    assert min(times) >= YELLOW_S
-    assert 5 <= max(times) <= 10
-
-
-@pytest.mark.parametrize("name", SIGNALS)
-def test_ways_begin_at_their_own_stop_lines(name):
-    links = NET.links[name]
-    assert sorted(link.index for link in links) == list(range(len(SIGNALS[name].phases[0])))
-    starts = {
-        link.lane: {NET.way(other)[0] for other in links if other.lane == link.lane}
-        for link in links
-    }
-    assert all(len(points) == 1 for points in starts.values())
-    assert len(set.union(*starts.values())) == len(starts)

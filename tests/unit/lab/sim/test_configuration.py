@@ -74,11 +74,13 @@ def test_what_cannot_be_compared_is_refused(tmp_path, option, sentence):
         read(tmp_path, option)
 
 
-def test_an_option_that_sumo_does_not_know_is_named(tmp_path):
-    with pytest.raises(InvalidNetworkError, match="SUMO has no option foo"):
-        read(tmp_path, '<foo value="1"/>')
-
-
-def test_an_option_that_is_set_twice_is_refused_as_sumo_does(tmp_path):
-    with pytest.raises(InvalidNetworkError, match="the option scale is set twice"):
-        read(tmp_path, '<scale value="1"/><scale value="2"/>')
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ('<foo value="1"/>', "SUMO has no option foo"),
+        ('<scale value="1"/><scale value="2"/>', "the option scale is set twice"),
+    ],
+)
+def test_options_that_sumo_refuses_are_named(tmp_path, options, sentence):
+    with pytest.raises(InvalidNetworkError, match=sentence):
+        read(tmp_path, options)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from lab.sim.signal import GuardedSignal, Signal, TimedSignal
 from models.signals.monitor import ConflictError, ConflictMonitor
 from models.signals.safety import Limits, SafetyLayer
-from models.signals.states import yellow_state
 
 LAYER = SafetyLayer(("Gr", "rG"), ((None, 5), (4, None)), Limits())
 NO_CONFLICTS = ConflictMonitor(2, set(), set())
@@ -19,10 +18,6 @@ def timed(*phases: str, yellow_s: int = 3, all_red_s: int = 0, min_green_s: int 
 
 def advance(signal: Signal, seconds: int) -> list[str]:
     return [signal.advance() for _ in range(seconds)]
-
-
-def test_yellow_shows_only_where_green_ends():
-    assert yellow_state("GgGr", "GrrG") == "Gyyr"
 
 
 @pytest.mark.parametrize("all_red_s", [0, 2])
@@ -74,19 +69,6 @@ def test_requests_before_minimum_green_and_in_yellow_are_without_effect():
     signal.advance()
     signal.request(2)
     assert signal.phase == 1
-
-
-def test_the_flag_returns_after_yellow_and_minimum_green():
-    signal = timed()
-    advance(signal, 5)
-    assert signal.may_change
-    signal.request(1)
-    flags = []
-    for _ in range(3 + 5):
-        flags.append(signal.may_change)
-        signal.advance()
-    assert not any(flags)
-    assert signal.may_change
 
 
 @pytest.mark.parametrize("phase", [-1, 2])
@@ -146,16 +128,6 @@ def test_guarded_requests_during_a_change_and_minimum_green_are_without_effect()
     advance(signal, 1)
     signal.request(0)
     assert signal.phase == 0
-
-
-def test_a_phase_that_waits_too_long_is_shown_unasked():
-    signal = GuardedSignal(LAYER, NO_CONFLICTS)
-    states = []
-    for _ in range(40):
-        signal.request(0)
-        states += advance(signal, 5)
-    assert states.index("rG") <= LAYER.limits.max_red_s
-    assert states[-1] == "Gr"
 
 
 def test_a_conflict_is_not_shown():
