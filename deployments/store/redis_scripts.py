@@ -91,36 +91,21 @@ for i = deletes, #ARGV do delete(ARGV[i]) end
 return 1
 """
 
-# One Lua block per schema version after the first. A released one never changes.
-MIGRATIONS: tuple[str, ...] = (
-    # snapshots of hidden states in an obsolete form
-    """
-redis.call('UNLINK', 'greenwave:{hidden_states}:documents', 'greenwave:{hidden_states}:keys',
-  'greenwave:{hidden_states}:indexes')
-""",
-)
-
-
-def migrate(migrations: tuple[str, ...]) -> str:
-    """Build the script that migrates the data, unless they are newer, and returns their version.
-
-    KEYS: the schema's version. ARGV: the newest version. Data without a version are of the first.
-    """
-    steps = [
-        f"if version <= {version} then\n{block}\nend"
-        for version, block in enumerate(migrations, start=1)
-    ]
-    return "\n".join(
-        [
-            "local found = redis.call('GET', KEYS[1])",
-            "local version = tonumber(found or '1')",
-            "if version > tonumber(ARGV[1]) then return version end",
-            *steps,
-            "if found ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[1]) end",
-            "return tonumber(ARGV[1])",
-        ]
-    )
-
+# Migrates the data, unless they are newer, and returns their version.
+# KEYS: the schema's version. ARGV: the newest version. Data without a version are of the first.
+# There is a block for each version after the first; a released one never changes.
+NEWEST = 2
+MIGRATE = """
+local found = redis.call('GET', KEYS[1])
+local version = tonumber(found or '1')
+if version > tonumber(ARGV[1]) then return version end
+if version < 2 then  -- snapshots of hidden states in an obsolete form
+  redis.call('UNLINK', 'greenwave:{hidden_states}:documents', 'greenwave:{hidden_states}:keys',
+    'greenwave:{hidden_states}:indexes')
+end
+if found ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[1]) end
+return tonumber(ARGV[1])
+"""
 
 # KEYS: counter. ARGV: lifetime in milliseconds. Returns the count.
 INCREMENT = """

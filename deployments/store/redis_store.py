@@ -146,13 +146,12 @@ async def _migrate(redis: Redis) -> None:
     Raises:
         StoreUnavailable: the data are of a newer release.
     """
-    newest = len(scripts.MIGRATIONS) + 1
-    script = redis.register_script(scripts.migrate(scripts.MIGRATIONS))
-    version = int(await script(keys=[SCHEMA_KEY], args=[newest]))
-    if version > newest:
+    script = redis.register_script(scripts.MIGRATE)
+    version = int(await script(keys=[SCHEMA_KEY], args=[scripts.NEWEST]))
+    if version > scripts.NEWEST:
         raise StoreUnavailable(
-            f"redis: the data have schema version {version}, newer than {newest}: they were made by"
-            " a newer release"
+            f"redis: the data have schema version {version}, newer than {scripts.NEWEST}: "
+            "they were made by a newer release"
         )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from greenwave.client.call import Call, Effect, Reply
-from greenwave.client.inputs import checked_key, checked_observation, numbers, text
+from greenwave.client.inputs import checked_key, numbers, text
 from greenwave.client.results import Decision, GatewayHealth, Shown
 from greenwave.client.service import (
     Mode,
@@ -63,7 +63,7 @@ class Run(Service[Mode]):
         key = checked_key(key)
         body: dict[str, Any] = {
             "junctionId": text(junction, "junction"),
-            "observations": checked_observation(observation),
+            "observations": numbers(observation, "observation"),
         }
         if vehicle_counts:
             body["observationFormat"] = "vehicle_counts"

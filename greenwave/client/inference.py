@@ -12,9 +12,9 @@ from greenwave.client import tensors
 from greenwave.client.call import Call, Effect, Reply
 from greenwave.client.errors import InvalidInputError
 from greenwave.client.inputs import (
-    checked_items,
     checked_key,
-    checked_observation,
+    items,
+    numbers,
     run_headers,
     text,
 )
@@ -110,12 +110,13 @@ class InferenceRun(Service[Mode]):
 
         One that fails does not concern the others.
         """
-        items = [
+        given = map(_observed, items(observed, "Pairs of junction and observation"))
+        asked = [
             {**_item(each.junction, each.observation), "request_id": checked_key(each.key)}
-            for each in map(_observed, checked_items(observed))
+            for each in given
         ]
-        read = partial(_read_items, items)
-        json = {"items": items}
+        read = partial(_read_items, asked)
+        json = {"items": asked}
         path, effect = "/predict_actions", Effect.IDEMPOTENT
         return self._call("POST", path, read, effect, json=json, headers=self._run)
 
@@ -251,7 +252,8 @@ def _observed(given: Observed | tuple[str, Sequence[float]]) -> Observed:
 
 
 def _item(junction: str, observation: Sequence[float]) -> dict[str, Any]:
-    return {"junction_id": text(junction, "junction"), "obs_data": checked_observation(observation)}
+    values = numbers(observation, "observation")
+    return {"junction_id": text(junction, "junction"), "obs_data": values}
 
 
 def _read_prediction(junction: str, key: str, reply: Reply) -> Prediction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import TypeVar
 
@@ -13,8 +13,6 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from greenwave.client.errors import InvalidInputError
 
-MAX_OBSERVATION = 833  # of any network: 64 phases, a flag, 256 lanes, 512 crossings
-MAX_ITEMS = 1000
 MAX_ROWS = 4096
 MAX_BATCH_ROWS = 1024  # with the longest observations, in the service's bound of a body
 
@@ -66,31 +64,11 @@ def numbers(values: Sequence[float], what: str) -> list[float]:
     return [float(value) for value in listed]
 
 
-def checked_observation(values: Sequence[float]) -> list[float]:
-    """Return the finite numbers of an observation that is not too long."""
-    listed = numbers(values, "observation")
-    if len(listed) > MAX_OBSERVATION:
-        raise InvalidInputError(
-            f"An observation has at most {MAX_OBSERVATION} values, not {len(listed)}"
-        )
-    return listed
-
-
 def items(given: Iterable[AnyItem], what: str) -> list[AnyItem]:
     """Return what was given as a list, where it is not one thing or a text."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidInputError(f"{what} must come as a sequence, not as {given!r:.50}")
     return list(given)
-
-
-def checked_items(given: Iterable[AnyItem]) -> list[AnyItem]:
-    """Return the parts of a call for several, which has a part at least."""
-    if isinstance(given, Mapping):
-        raise InvalidInputError("Pairs of junction and observation are asked for: pass .items()")
-    listed = items(given, "Pairs of junction and observation")
-    if not 1 <= len(listed) <= MAX_ITEMS:
-        raise InvalidInputError(f"A call takes 1 to {MAX_ITEMS} observations, not {len(listed)}")
-    return listed
 
 
 def mobile_number(text: str) -> str:

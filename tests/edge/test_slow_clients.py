@@ -21,8 +21,6 @@ def part(sent: int, length: int) -> bytes:
 
 CHUNK = b"POST /predict_action HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 HELD_BACK = {
-    "idle": b"",
-    "dripping": part(1, 90),
     "half of a long body": part(30_000, 60_000),
     "a chunk": CHUNK + b"7530\r\n" + b" " * 30_000 + b"\r\n",
 }

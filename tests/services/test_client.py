@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from greenwave.client import (
@@ -19,9 +18,7 @@ from greenwave.client import (
     Observed,
     Sample,
     UnauthorizedError,
-    VectorPolicy,
 )
-from models.networks.shipped import JUNCTIONS
 from tests.services.lossy_proxy import losing
 from tests.services.system import USER
 from tests.unit.gateway.conftest import PASSWORD
@@ -53,50 +50,6 @@ def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(clie
     again = run.predict_many([Observed(JUNCTION, OBSERVATION, last.key)])
     assert again[0].confidence == last.confidence
     assert run.predict(JUNCTION, OBSERVATION).step == 3
-
-
-def rows_of(n: int, seed: int = 0) -> tuple[Any, list[str]]:
-    """Return observations (n, 8) and their junctions."""
-    names = list(JUNCTIONS)
-    observations = np.random.default_rng(seed).random((n, 8), np.float32)
-    return observations, [names[row % len(names)] for row in range(n)]
-
-
-def test_a_call_of_many_runs_has_the_results_of_single_calls(client, run_id):
-    n = 120
-    observations, junctions = rows_of(n)
-    runs = [f"{run_id}.{row // 5 % 12}" for row in range(n)]
-    done = client.inference.infer(observations, junctions, runs=runs)
-    assert done.failed == []
-    assert set(done.step) == {1, 2}
-    again = client.inference.infer(observations, junctions, runs=runs, request_ids=done.request_ids)
-    assert again == done
-    for row in range(0, n, 60):
-        single = client.inference.run(f"{run_id}.single").predict(junctions[row], observations[row])
-        assert (single.action, single.step) == (done.action[row], done.step[row])
-        assert single.confidence == pytest.approx(done.confidence[row], abs=1e-5)
-    begun = client.inference.infer(observations, junctions, runs=runs, sequence_start=True)
-    assert begun.step == done.step
-
-
-def test_the_actions_of_a_vector_of_environments_are_those_of_their_runs(addresses, run_id):
-    n = 32
-    with Client(addresses) as client:
-        policy = VectorPolicy(client, n, run_id)
-        for step in range(6):
-            observations, _ = rows_of(n, seed=step)
-            actions = policy.act(dict.fromkeys(JUNCTIONS, observations))
-            if step == 3:
-                policy.reset([2])  # at the next step
-            for number in (0, 2):
-                run = client.inference.run(f"{run_id}.single.{number}")
-                if number == 2 and step == 4:
-                    run.reset()
-                single = run.predict(JUNCTION, observations[number])
-                assert single.action == actions[JUNCTION][number]
-        for number, expected in ((0, 7), (2, 3)):
-            run = client.inference.run(f"{run_id}-{number}")
-            assert run.predict(JUNCTION, OBSERVATION).step == expected
 
 
 def test_health_and_models_are_reported(client):

@@ -1,6 +1,5 @@
 """The Open Inference Protocol over HTTP and gRPC, spoken by NVIDIA's clients, through the edge."""
 
-import asyncio
 import queue
 import re
 import signal
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
-import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
 from greenwave.client import Addresses
@@ -157,25 +155,6 @@ def test_a_repeated_key_gets_the_first_answer_again(server, run_id):
     results = [server.infer("policy", inputs, headers=headers) for _ in range(2)]
     assert results[0].as_numpy("step").tolist() == results[1].as_numpy("step").tolist()
     assert max(results[1].as_numpy("step")) == 12
-
-
-async def test_64_simulators_send_at_once_from_one_event_loop(addresses, run_id):
-    async with triton_aio.InferenceServerClient(urlsplit(addresses.inference).netloc) as server:
-
-        async def drive(number: int) -> list[int]:
-            steps = []
-            for n in range(5):
-                run, status = f"{run_id}.{number}", [503]
-                headers = {"X-Simulation-Run": run, "Idempotency-Key": f"{run}.{n}"}
-                while 503 in status:  # many new states may be too many at once
-                    inputs = inputs_of(server, *rows_of(5, n))
-                    result = await server.infer("policy", inputs, headers=headers)
-                    status = result.as_numpy("status").tolist()
-                steps += result.as_numpy("step").tolist()
-            return steps
-
-        steps = await asyncio.gather(*map(drive, range(64)))
-    assert steps == [[n + 1 for n in range(5) for _ in NAMES]] * 64
 
 
 def test_a_stream_steps_its_sequence_in_order_and_survives_a_refusal(grpc_server):
