@@ -50,25 +50,22 @@ class PeriodicTask:
                 self._outages.served()
 
 
+def _log(error: BaseException) -> None:
+    logger.error("Background work failed", exc_info=error)
+
+
 class BackgroundTasks:
     """Tasks that no caller awaits: kept from the garbage collector, their failures reported."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work whose failure affects nothing else; it is logged."""
-
-        def log(error: BaseException) -> None:
-            logger.error("Background work failed", exc_info=error)
-
-        self.supervise(work, log)
-
-    def supervise(
-        self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
+    def spawn(
+        self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None] = _log
     ) -> None:
         """Run work, and report its failure."""
-        task = asyncio.create_task(work)
+        # no request's context: a cancelled request must not cancel this task
+        task = asyncio.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
 
         def done(task: asyncio.Task[None]) -> None:

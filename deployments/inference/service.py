@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
@@ -23,7 +22,7 @@ from deployments.inference.policies import Policies
 from deployments.inference.policy_model import fingerprint_of, state_width
 from deployments.inference.schemas import Health, JunctionInfo, ModelInfo
 from deployments.request_times import RouteTimes
-from deployments.stateful.calls import Keys, RowOutcomes, Rows, StepResult
+from deployments.stateful.calls import Keys, Outcomes, RowOutcomes, Rows, StepResult
 from deployments.stateful.engine import Engine
 from deployments.stateful.row import Key
 from models.networks.network import Junction, Network
@@ -64,22 +63,8 @@ class KeyCache:
 keys_of = KeyCache().keys_of
 
 
-class Predictions(NamedTuple):
-    """The outcomes of several steps, as columns of B rows.
-
-    Attributes:
-        outputs: as in :class:`.policy_model.Decisions`; None of a row that has failed.
-        errors: by row.
-    """
-
-    outputs: Sequence[Any]
-    steps: Sequence[int]
-    errors: Mapping[int, InferenceError]
-
-    def row(self, row: int) -> Result:
-        if row in self.errors:
-            return self.errors[row]
-        return StepResult(self.outputs[row], self.steps[row])
+Predictions = Outcomes[InferenceError]
+"""The outcomes of several steps; outputs are as in :class:`.policy_model.Decisions`."""
 
 
 def run_of(header: str | None, body: str | None) -> str:
@@ -183,8 +168,8 @@ class InferenceService:
         """
         n_rows = len(rows.keys)
         if not self.policies.loaded:
-            failed = dict.fromkeys(range(n_rows), ModelNotLoadedError())
-            return Predictions([None] * n_rows, [0] * n_rows, failed)
+            failed: dict[int, InferenceError] = dict.fromkeys(range(n_rows), ModelNotLoadedError())
+            return Outcomes([None] * n_rows, [0] * n_rows, failed)
         outcomes = RowOutcomes(n_rows)
         for row, outcome in known.items():
             if isinstance(outcome, Exception):
@@ -200,7 +185,7 @@ class InferenceService:
             outcomes.cancel()
             raise
         errors = {row: refusal_of(error) for row, error in results.errors.items()}
-        return Predictions(results.outputs, results.steps, errors)
+        return Outcomes(results.outputs, results.steps, errors)
 
     async def reset(self, run: str, request_id: str | None = None) -> None:
         """Clear the hidden states of a run.

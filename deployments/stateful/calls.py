@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ class StepResult(NamedTuple):
 
     output: Output
     step: int
-
-
-RowOutcome = StepResult | Exception
 
 
 class Keys(Sequence[Key]):
@@ -116,7 +113,10 @@ class Rows:
     trace: Trace | None = field(default_factory=CURRENT.get)
 
 
-class Outcomes(Sequence[RowOutcome]):
+Error = TypeVar("Error", bound=Exception)
+
+
+class Outcomes(NamedTuple, Generic[Error]):
     """The outcomes of B rows, as columns.
 
     Attributes:
@@ -124,24 +124,21 @@ class Outcomes(Sequence[RowOutcome]):
         errors: by row.
     """
 
-    def __init__(self, n_rows: int) -> None:
-        self.outputs: list[Output | None] = [None] * n_rows
-        self.steps = [0] * n_rows
-        self.errors: dict[int, Exception] = {}
+    outputs: list[Any]
+    steps: list[int]
+    errors: dict[int, Error]
 
-    def __len__(self) -> int:
-        return len(self.outputs)
-
-    def __getitem__(self, row: Any) -> Any:
-        output = self.outputs[row]
-        return self.errors[row] if output is None else StepResult(output, self.steps[row])
+    def row(self, row: int) -> StepResult | Error:
+        if row in self.errors:
+            return self.errors[row]
+        return StepResult(self.outputs[row], self.steps[row])
 
 
 class RowOutcomes:
     """The outcomes of B rows, as they come."""
 
     def __init__(self, n_rows: int) -> None:
-        self._outcomes = Outcomes(n_rows)
+        self._outcomes: Outcomes[Exception] = Outcomes([None] * n_rows, [0] * n_rows, {})
         self._n_missing = n_rows
         self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -176,9 +173,9 @@ class RowOutcomes:
     def cancel(self) -> None:
         """Let no further step be made; the caller has disconnected."""
         error = ConnectionAbortedError("The caller has disconnected")
-        self.fail(range(len(self._outcomes)), error)
+        self.fail(range(len(self._outcomes.outputs)), error)
 
-    async def all(self) -> Outcomes:
+    async def all(self) -> Outcomes[Exception]:
         """Return the outcomes of all rows."""
         if self._n_missing:
             await self._complete

@@ -129,7 +129,7 @@ class Engine:
         Raises:
             StateError: nothing was changed, unless it is an OutcomeUnknownError.
         """
-        return await self._change(run, "end", Operation(kind, run, request_id), result)
+        return await self._change(run, "replace", Operation(kind, run, request_id), {}, result)
 
     async def done(self, kind: str, run: str, request_id: str) -> Any:
         """Return the result of an operation that was made before, or None."""

@@ -154,7 +154,7 @@ class Home:
         await self._confirm()
         self.ready = True
         for loop in (self._confirm_forever(), self._copy_forever(), self._evict_forever()):
-            self._background.supervise(loop, self._end)
+            self._background.spawn(loop, self._end)
 
     async def _begin(self) -> bool:
         """Begin the term; return whether the table of this machine goes on."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from ray.exceptions import RayError, RayTaskError
 
+from deployments.aio import BackgroundTasks
 from deployments.log import Outages
 from deployments.stateful.actor import ActorConfig, Description, OpenStore
 from deployments.stateful.channel import connect
@@ -63,7 +63,7 @@ class Shard:
         self._remote: RemoteTable | None = None
         self._watchdog: Watchdog | None = None
         self._outages = Outages("The home of a shard of hidden states")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
 
     @property
     def table(self) -> Table | RemoteTable:
@@ -83,7 +83,7 @@ class Shard:
             StateError: the home does not answer; it can be called again.
         """
         await self._connect()
-        self._spawn(self._keep())
+        self._background.spawn(self._keep())
 
     async def _connect(self) -> None:
         told = await self._describe()
@@ -99,7 +99,7 @@ class Shard:
         if before[0] is None:
             await self._attach()
         else:
-            self._spawn(self._exchange(*before))
+            self._background.spawn(self._exchange(*before))
 
     async def _exchange(self, table: Table | None, watchdog: Watchdog | None) -> None:
         await asyncio.sleep(LONGEST_USE_S)
@@ -151,16 +151,10 @@ class Shard:
         raise OutcomeUnknownError
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        self._background.cancel()
         if self._remote is not None:
             self._remote.close()
         await _close(self._local, self._watchdog)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 async def _close(table: Table | None, watchdog: Watchdog | None) -> None:

@@ -289,9 +289,6 @@ class RemoteTable:
             del self._kept[next(iter(self._kept))]
         return Written(number, *lost, why and _unpacked(*why))  # type: ignore[arg-type]
 
-    async def end(self, operation: Operation, result: Any = None) -> Any:
-        return await self.replace(operation, {}, result)
-
     async def replace(
         self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None
     ) -> Any:

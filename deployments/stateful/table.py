@@ -306,10 +306,6 @@ class Table:
 
     # Runs
 
-    def end(self, operation: Operation, result: Any = None) -> Any:
-        """Remove every state of a run; return the result, or that of the first time."""
-        return self.replace(operation, {}, result)
-
     def replace(self, operation: Operation, rows: Mapping[bytes, bytes], result: Any = None) -> Any:
         """Let a run have these rows and no others; return the result, or that of the first time.
 

@@ -67,8 +67,10 @@ async def test_it_answers_as_the_table_does(table):
 
         end = Operation("reset", "run", "key")
         assert await remote.operation(end) is None
-        assert await remote.end(end, {"done": [1]}) == {"done": [1]}
-        assert await remote.end(end, "another") == await remote.operation(end) == {"done": [1]}
+        assert await remote.replace(end, {}, {"done": [1]}) == {"done": [1]}
+        assert (
+            await remote.replace(end, {}, "another") == await remote.operation(end) == {"done": [1]}
+        )
         rows = {f"run\0{n}".encode(): bytes(FORM.size) for n in range(4)}
         with pytest.raises(TooManyStatesError):
             await remote.replace(Operation("import", "run"), rows)
@@ -94,14 +96,14 @@ async def test_a_change_without_an_answer_may_have_been_made(table):
 
     listener = Listener(silent, MAX_FRAME, "a test")
     remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
-    change = asyncio.create_task(remote.end(Operation("reset", "run")))
+    change = asyncio.create_task(remote.replace(Operation("reset", "run"), {}))
     await asyncio.sleep(0.01)
     with pytest.raises(UnavailableError):
         await remote.counts()
     with pytest.raises(OutcomeUnknownError):
         await change
     with pytest.raises(UnavailableError):  # it is certain that this was not sent
-        await remote.end(Operation("reset", "run"))
+        await remote.replace(Operation("reset", "run"), {})
     await remote.lost()
     listener.close()
 

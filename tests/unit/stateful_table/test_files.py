@@ -357,7 +357,7 @@ def test_in_a_full_folder_the_states_that_exist_go_on(small):
         assert call(written, names(512)) == "None"
         assert "TableFullError" in call(written, names(1, 300_000))
         for run in range(10):
-            again.table.end(Operation("reset", f"run{run}"))
+            again.table.replace(Operation("reset", f"run{run}"), {})
         assert call(written, names(10, 300_000)) == "None"
         ballast.unlink()
         assert call(written, names(512, 400_000)) == "None"

@@ -54,7 +54,8 @@ def call(
 
 
 async def answers_of(outcomes: RowOutcomes) -> list[Any]:
-    return list(await outcomes.all())
+    found = await outcomes.all()
+    return [found.row(row) for row in range(len(found.steps))]
 
 
 def numbers_of(result: StepResult) -> list[int]:
@@ -185,7 +186,7 @@ class TestFailures:
         assert (type(refused), made.step) == (TooManyStatesError, 2)
         assert batcher.at_capacity
         assert batcher.counts.at_capacity == 1
-        states.table.end(Operation("reset", KEY.run))
+        states.table.replace(Operation("reset", KEY.run), {})
         assert (await batcher.submit(OTHER, 4)).step == 1
 
 

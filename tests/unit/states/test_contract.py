@@ -94,10 +94,15 @@ class Replica:
                 keys, numbers, ids, _ = zip(*call, strict=True)
                 rows = rows_of(keys, numbers, ids, continues)
                 batcher.submit_rows(rows, range(len(call)), outcomes)
-                pending.append(outcomes.all())
+                pending.append(rows_in(outcomes))
         found = await asyncio.gather(*pending)
         every = [result for answers in found for result in answers]
         return [type(each) if isinstance(each, Exception) else tuple(each) for each in every]
+
+
+async def rows_in(outcomes: RowOutcomes) -> list[Any]:
+    found = await outcomes.all()
+    return [found.row(row) for row in range(len(found.steps))]
 
 
 def _same(model: Tape) -> Tape:

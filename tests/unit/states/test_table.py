@@ -152,7 +152,7 @@ class TestFullFile:
             table.replace(Operation("import", "new"), rows)
         table.page.copied = table.latest()
         for n in range(100):
-            table.end(Operation("reset", f"run-{n:06}"))
+            table.replace(Operation("reset", f"run-{n:06}"), {})
         assert not step(table, names_of(n_states + 1)).refused
 
     def test_an_error_of_the_file_refuses_new_states_alone(self, open_one, monkeypatch):
@@ -179,7 +179,7 @@ class TestRows:
         table.page.valid_until = 0.0
         changes: list[Callable[[], object]] = [
             lambda: step(table, names),
-            lambda: table.end(Operation("reset", "run-000001", "key")),
+            lambda: table.replace(Operation("reset", "run-000001", "key"), {}),
             lambda: table.replace(Operation("import", "run-000001"), {names[0]: FORM.empty}),
             lambda: table.evict(b"run-000001", lambda used: True),
         ]
@@ -193,7 +193,7 @@ class TestRows:
         names = names_of(1)
         step(table, names)
         read = table.read(names)
-        table.end(Operation("reset", "run-000001"))
+        table.replace(Operation("reset", "run-000001"), {})
         step(table, names)
         assert steps_of(table, names) == read.rows.steps([0])
         assert list(table.write(names, read).raced) == [0]
@@ -314,20 +314,20 @@ class TestMemory:
     def test_resets_of_runs_that_do_not_exist_leave_nothing(self, table, folder):
         number = table.latest()
         for n in range(50_000):
-            table.end(Operation("reset", f"run-{n}"))
+            table.replace(Operation("reset", f"run-{n}"), {})
         assert table.latest() == number
         for n in range(50_000):
-            table.end(Operation("reset", f"run-{n}", f"key-{n}"))
+            table.replace(Operation("reset", f"run-{n}", f"key-{n}"), {})
         assert table.counts()[0] == 0
         assert table.list() == []
         assert n_bytes(folder) < 300 * OPERATIONS
 
     def test_the_latest_operations_are_remembered(self, table):
         first, second = Operation("reset", "run", "first"), Operation("reset", "run", "second")
-        table.end(first, 1)
-        table.end(second, 2)
+        table.replace(first, {}, 1)
+        table.replace(second, {}, 2)
         for n in range(OPERATIONS - 1):
-            table.end(Operation("reset", "other", f"{n}"))
+            table.replace(Operation("reset", "other", f"{n}"), {})
         assert table.operation(first) is None
         assert table.operation(second) == 2
         assert table.operation(second._replace(kind="end")) is None
