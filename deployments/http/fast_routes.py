@@ -16,7 +16,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -135,7 +134,7 @@ class FastRoutes:
         if self._guard is not None and not is_open:
             check = _both(self._guard, check)
         times = self._times.of(method, path)
-        route = self._routes[method, path] = Route(handle, check, max_body, counted, times, logged)
+        self._routes[method, path] = Route(handle, check, max_body, counted, times, logged)
         self._declared.add_api_route(
             path,
             placeholder(takes or {}),
@@ -146,13 +145,6 @@ class FastRoutes:
                 **declaration,
             },
         )
-        declared = self._declared.routes[-1]
-        assert isinstance(declared, APIRoute)
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            await self.answer(route, scope, receive, _by_messages(send))
-
-        declared.app = answer  # should FastAPI route a request itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

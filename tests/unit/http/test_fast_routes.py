@@ -8,7 +8,6 @@ import time
 import httpx
 import pytest
 from fastapi import FastAPI
-from pydantic import BaseModel
 from starlette.types import Scope
 
 from deployments.http.errors import RefusedError, render_error
@@ -206,17 +205,6 @@ class TestBound:
         held.go_on.set()
         await asyncio.gather(*admitted)
         assert [(await client.get("/status")).status_code for _ in range(3)] == [200] * 3
-
-
-class Question(BaseModel):
-    text: str
-
-
-class TestDeclaration:
-    async def test_a_request_that_reaches_the_declaration_is_answered_by_the_same_handler(self):
-        app = app_with(takes={"question": (Question, ...)})
-        answer = await client_of(app.router).post(PATH, content=b"not a question")
-        assert (answer.status_code, answer.content) == (200, b"not a question")
 
 
 class TestTimes:

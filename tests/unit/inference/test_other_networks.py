@@ -8,10 +8,8 @@ import httpx
 import pytest
 
 from deployments.inference.api import create_app
-from deployments.inference.deployment import AnotherNetworkError
 from deployments.inference.metrics import InferenceMetrics
 from deployments.inference.service import InferenceService
-from deployments.stateful.shards import ForeignStatesError
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.training_record import TrainingRecord, write_record
@@ -81,16 +79,6 @@ async def test_health_and_model_info_describe_the_city_and_its_policy(tmp_path, 
             "avail_actions": [1, 1, 0],
             "valid_actions": 2,
         }
-
-
-def test_states_of_another_network_are_refused_with_what_to_do():
-    error = AnotherNetworkError(CITY, ForeignStatesError("1 of these are kept"))
-    assert str(error) == (
-        "The network a city has other junctions, phases or lanes than the one that the hidden"
-        " states of this application belong to, or diagnose_detectors was changed, and 1 of these"
-        " are kept. Serve the network file and the setting that they belong to and reset the runs,"
-        " or give the application another name."
-    )
 
 
 @pytest.mark.parametrize("part", ["policy", "canary"])

@@ -183,21 +183,6 @@ def test_a_folder_that_another_user_may_change_is_refused(spoil, why, level, tmp
     assert not attached(files.folder, files.form.nonce)
 
 
-def become_nobody() -> None:
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
-
-
-@ROOT
-def test_another_user_cannot_attach(base):
-    files = open_files(base)
-    with Replica() as call:
-        call(become_nobody)
-        assert not call(attached, files.folder, files.form.nonce)
-    files.close()
-
-
 # Homes and replicas
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from deployments.stateful import batcher as batcher_module
 from deployments.stateful import engine as engine_module
 from deployments.stateful.batcher import MAX_ROWS, Batcher
-from deployments.stateful.calls import LONGEST_PIECE, Keys, RowOutcomes, StepResult
+from deployments.stateful.calls import LONGEST_PIECE, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import OutcomeUnknownError, TooManyStatesError, UnavailableError
 from deployments.stateful.row import Key
@@ -75,18 +74,6 @@ class TestFairness:
         assert longest <= len(runs) / MAX_ROWS + 2
         assert [result.step for result in await answers_of(outcomes)] == [1] * len(runs)
 
-    async def test_steps_of_one_state_are_made_in_the_order_of_the_requests(self, states):
-        batcher = states.batcher()
-        first = batcher.submit(KEY, 1)
-        rows = call(batcher, [KEY, OTHER, KEY], [2, 3, 4])
-        last = batcher.submit(KEY, 5)
-        await batcher.close()
-        assert numbers_of(await last) == [1, 2, 4, 5]
-        assert [result.step for result in await answers_of(rows)] == [2, 1, 3]
-        assert (await first).step == 1
-        assert batcher.idle
-        assert states.table.latest() == 2, "of the limit, and of the turn"
-
     async def test_a_turn_is_bounded(self, states):
         batcher, rows = states.batcher(), LONGEST_PIECE - 1
         keys = [Key(f"{n}", "x") for n in range(rows)]
@@ -96,15 +83,6 @@ class TestFairness:
         assert all(outcomes.done() for outcomes in calls)
         assert states.model.n_batches == 3
         assert states.table.latest() == 3
-
-
-def test_rows_of_a_call_are_divided_in_their_order():
-    a, b = Key("run", "a"), Key("run", "b")
-    keys = Keys([a, b, a, a, b])
-    assert [list(rows) for rows, _ in keys.pieces] == [[0, 1], [2, 4], [3]]
-    assert keys.most_of_one == 3
-    many = Keys([Key("run", f"{n}") for n in range(LONGEST_PIECE + 1)])
-    assert [len(rows) for rows, _ in many.pieces] == [LONGEST_PIECE, 1]
 
 
 class TestCancelledRequests:
@@ -262,26 +240,6 @@ class TestDurable:
         assert {type(each) for each in unknown} == {OutcomeUnknownError}
         assert batcher.counts.raced == 1
         assert len(store.numbers) == 2
-
-
-class TestRaces:
-    @pytest.mark.parametrize("kind", ["import", "fork"])
-    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(self, states, kind):
-        def engine() -> Engine:
-            return Engine([LocalShard(states.table)], FORM)
-
-        async def act(other: Engine) -> None:
-            await (other.write("run", made) if kind == "import" else other.fork("source", "run"))
-
-        made = {"junction": (40, np.arange(8, dtype="<u4"))}
-        await engine().write("source", made)
-        await engine().write("run", {"junction": (40, np.zeros(8, "<u4"))})
-        pause = Pause(engine)
-        batcher = states.batcher(InterruptedShard(LocalShard(states.table), pause))
-        pause.act = act
-        assert await batcher.submit(KEY, 9) == ((1, 2, 3, 4, 5, 6, 7, 9), 41)
-        assert (await engine().read("run"))["junction"][0] == 41
-        assert batcher.counts.raced == 1
 
 
 class TestObservers:

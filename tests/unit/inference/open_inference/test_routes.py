@@ -13,7 +13,7 @@ from deployments.inference.api import create_app
 from deployments.inference.open_inference.steps import MAX_ROWS
 from deployments.stateful.errors import UnavailableError
 from models.networks.shipped import JUNCTIONS
-from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
+from tests.unit.inference.policies import BIG, SMALL
 from tests.unit.inference.serving import FakeService, client_of
 
 INFER = "/v2/models/policy/infer"
@@ -58,17 +58,6 @@ async def refusal_of(client: httpx.AsyncClient, body: Any, **options: Any) -> tu
     return response.status_code, response.json()["error"]
 
 
-async def test_it_says_what_there_is(client):
-    server, model = (await client.get("/v2")).json(), (await client.get("/v2/models/policy")).json()
-    assert server["name"] == "greenwave"
-    assert server["extensions"] == ["binary_tensor_data", "sequence"]
-    assert model["versions"] == ["1"]
-    assert {each["name"] for each in model["inputs"]} > {"observation", "junction", "run"}
-    assert model == (await client.get("/v2/models/policy/versions/1")).json()
-    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/policy/ready"):
-        assert (await client.get(path)).status_code == 200
-
-
 async def test_without_a_policy_it_lives_and_is_not_ready(empty_service):
     probes = Probes(checks=empty_service.checks())
     async with client_of(create_app(empty_service, probes)) as client:
@@ -77,53 +66,6 @@ async def test_without_a_policy_it_lives_and_is_not_ready(empty_service):
             assert (await client.get(path)).status_code == 503
         outputs = await infer(client, body_of(SMALL))
         assert (outputs["status"], outputs["code"]) == ([503], ["model_not_loaded"])
-
-
-async def test_steps_are_those_of_the_formulas_in_json(client):
-    wanted = observations(10, size=JUNCTIONS[BIG].obs_size)
-    expected = REFERENCE.replay(BIG, wanted)
-    for n, (obs, (action, confidence)) in enumerate(zip(wanted, expected, strict=True)):
-        outputs = await infer(client, body_of(BIG, obs=obs))
-        assert outputs["action"] == [action]
-        assert outputs["confidence"] == pytest.approx([confidence], abs=1e-4)
-        assert (outputs["step"], outputs["status"], outputs["code"]) == ([n + 1], [200], [""])
-
-
-async def test_binary_tensors_have_the_answers_of_json(client):
-    rows = np.array(observations(50, size=8), np.float32)[:, :8]
-    blobs = [rows.tobytes(), packed([SMALL.encode()] * 50)]
-    described = [("observation", "FP32", [50, 8]), ("junction", "BYTES", [50])]
-    header = json.dumps(
-        {
-            "inputs": [
-                {
-                    "name": name,
-                    "datatype": datatype,
-                    "shape": shape,
-                    "parameters": {"binary_data_size": len(blob)},
-                }
-                for (name, datatype, shape), blob in zip(described, blobs, strict=True)
-            ],
-            "parameters": {"binary_data_output": True},
-        }
-    ).encode()
-    response = await client.post(
-        INFER,
-        content=header + b"".join(blobs),
-        headers={"Inference-Header-Content-Length": str(len(header)), "X-Simulation-Run": "b"},
-    )
-    assert response.status_code == 200, response.text
-    end = int(response.headers["inference-header-content-length"])
-    outputs = {each["name"]: each for each in json.loads(response.content[:end])["outputs"]}
-    actions = np.frombuffer(response.content[end : end + 200], "<i4")
-    sizes = [each["parameters"]["binary_data_size"] for each in outputs.values()]
-    assert sizes == [4 * 50, 4 * 50, 8 * 50, 4 * 50, 4 * 50]
-    assert end + sum(sizes) == len(response.content)
-    one_by_one = [
-        (await infer(client, body_of(SMALL, obs=row.tolist()), **{"X-Simulation-Run": "j"}))
-        for row in rows
-    ]
-    assert actions.tolist() == [each["action"][0] for each in one_by_one]
 
 
 async def test_rows_of_one_state_are_stepped_in_their_order_and_runs_are_apart(client):
@@ -164,21 +106,6 @@ def logits_body(*keys: str, junctions: Any = (SMALL,)) -> dict[str, Any]:
     asked = [{"name": name} for name in ("logits", "action", "confidence", "step")]
     body = body_of(*junctions, obs=(0.5, 0.25, 0.75), outputs=asked)
     return with_input(body, tensor("request_id", "BYTES", [*keys]))
-
-
-async def test_a_sequence_starts_goes_on_and_ends(client):
-    def step(**parameters: Any) -> Any:
-        return infer(client, body_of(SMALL, parameters={"sequence_id": 42, **parameters}))
-
-    assert (await step())["status"] == [400]
-    assert (await step(sequence_start=True))["step"] == [1]
-    assert (await step())["step"] == [2]
-    assert (await step(sequence_start=True))["step"] == [1]
-    assert (await step(sequence_end=True))["step"] == [2]
-    outputs = await step()
-    assert (outputs["action"], outputs["step"], outputs["status"]) == ([-1], [-1], [400])
-    named = body_of(SMALL, parameters={"sequence_id": "x", "sequence_start": True})
-    assert (await infer(client, named))["step"] == [1]
 
 
 KEY = {"Idempotency-Key": "key"}
