@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
@@ -11,29 +11,9 @@ from pydantic import Field, field_validator
 from deployments.options import Options
 from models.signals.safety import Limits
 
-_LOGINS = "Delete it: 10 failed logins of a name and 300 from an address are allowed in 60 s."
-_BREAKER = "Delete it: after 5 failed calls in a row, none is made for 1 s."
-
 
 class GatewayOptions(Options):
     """Options of one gateway application."""
-
-    removed: ClassVar = {
-        "call_by": "Delete it: the gateway calls `inference_app` over HTTP.",
-        "max_waiting": "Delete it: a replica limits its requests by how long they wait.",
-        "breaker_failures": _BREAKER,
-        "breaker_pause_s": _BREAKER,
-        "login_attempts_per_user": _LOGINS,
-        "login_attempts_per_address": _LOGINS,
-        "login_window_s": _LOGINS,
-        "clock_skew_s": "Delete it: clocks of nodes may differ by 5 s.",
-        "scopes_while_unchecked": "Delete it: while revocations cannot be read, tokens allow"
-        " `act` and `read`.",
-        "trust_forwarded_for": "Delete it: a client's address is that of `X-Forwarded-For`, which"
-        " the edge or your load balancer must set.",
-        "lane_capacities": "Set each lane's capacity in the network file, and name that as"
-        " `network`.",
-    }
 
     network: Path | None = Field(
         None,

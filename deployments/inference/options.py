@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -13,11 +13,6 @@ from deployments.stateful.options import StateOptions
 
 class InferenceOptions(StateOptions):
     """Options of one inference application: its replicas, and its hidden states."""
-
-    removed: ClassVar = StateOptions.removed | {
-        "max_waiting": "Delete it: it is 1000, and fewer while requests wait longer than 80 ms.",
-        "shared_patience_s": "Delete it: no request waits for its state any more.",
-    }
 
     network: Path | None = Field(
         None,
@@ -66,8 +61,6 @@ class InferenceUserConfig(UserConfig):
 
     Hidden states stay when the policy changes, unless ``states`` does.
     """
-
-    removed: ClassVar = {"candidate": "Set canary in its place; its keys are the same."}
 
     path: str | None = Field(
         None, alias="agent_path", description="File of the policy, instead of `MAPPO_AGENT_PATH`."

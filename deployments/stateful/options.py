@@ -15,19 +15,10 @@ class StateOptions(Options):
     """Options of one application's states."""
 
     removed: ClassVar = {
-        "strict": "Set durability: durable in place of strict and durable.",
-        "durable": "Set durability: durable in its place.",
-        "snapshots": "Delete it: copies are always kept.",
         "restore_after_restart": "Delete it: states always continue after a restart.",
         "lease_s": "Delete it: no replica owns a state any more.",
         "loss_bound_s": "Delete it: a step is kept before it is answered. "
         "snapshot_period_s bounds what the loss of a machine costs.",
-        "tenure_s": "Delete it: no replica owns a state any more.",
-        "lease_margin_s": "Delete it: no replica owns a state any more.",
-        "probe_after_s": "Delete it: no replica owns a state any more.",
-        "commit_delay_s": "Delete it: a step is kept before it is answered.",
-        "commit_timeout_s": "Delete it: it is 4 s.",
-        "checkout_timeout_s": "Delete it: no request waits for its state any more.",
     }
 
     shards: int = Field(
