@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -66,10 +65,6 @@ class Rates:
         """Return the time since a replica's last report; None without one."""
         seen = [r.seen for source, r in self._replicas.items() if source.replica == replica]
         return now - seen[0] if seen else None
-
-    def reporting(self, now: float) -> set[str]:
-        """Return the replicas that have reported recently."""
-        return {source.replica for source, _ in self._recent(now)}
 
     def summary(self, now: float) -> dict[str, Any]:
         """Return requests and latencies by deployment, fallbacks by cause, and gauges."""
@@ -145,16 +140,6 @@ class Replicas:
         self._known = {r: seen for r, seen in gone.items() if now - seen < GONE_S}
         self._known |= dict.fromkeys(here.values(), now)
         self._updated = now
-
-    def age_s(self, now: float) -> float:
-        """Return the age of Serve's list."""
-        return math.inf if self._updated is None else now - self._updated
-
-    def are_settled(self, rates: Rates, now: float) -> bool:
-        """Return whether all reporting replicas are known, and all known ones run and report."""
-        return rates.reporting(now) <= {replica.id for replica in self._known} and all(
-            self._state(replica, rates, now) == "RUNNING" for replica in self._known
-        )
 
     def described(self, rates: Rates, now: float) -> list[dict[str, Any]] | None:
         """Return each replica with its state; None without a list of Serve.

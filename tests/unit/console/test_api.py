@@ -18,8 +18,6 @@ from deployments.console.service import (
     EVENT_PERIOD_S,
     LINGER_S,
     PAUSE_S,
-    REPLICAS_S,
-    SETTLED_S,
     ConsoleService,
 )
 from deployments.feed.hub import COLLECT_S
@@ -225,25 +223,6 @@ async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second():
             with service.audience.member(None) as other:
                 assert shown(await service.next_event(other))["decisions"]
             assert now() - began <= EVENT_PERIOD_S + 1e-6
-    await service.close()
-
-
-@virtual_time
-async def test_serve_is_asked_seldom_unless_something_changes():
-    feed, serve = FakeFeed(), FakeServe([Replica("loans", "Records", "replica", "RUNNING")])
-    service = ConsoleService(None, feed.open, serve.read)
-
-    async def asked_within(seconds):
-        before = serve.asked
-        await asyncio.sleep(seconds)
-        return serve.asked - before
-
-    with service.audience.member(None) as client:
-        await service.next_event(client)
-        assert await asked_within(10 * SETTLED_S) <= 11
-        serve.replicas = [serve.replicas[0]._replace(state="STARTING")]
-        await asyncio.sleep(SETTLED_S)
-        assert await asked_within(10 * REPLICAS_S) >= 9
     await service.close()
 
 

@@ -118,25 +118,6 @@ def test_a_replica_that_falls_silent_or_goes_is_shown_so_and_forgotten_later():
     assert states(4.0 + GONE_S) == {successor.id: "RUNNING", other.id: "RUNNING"}
 
 
-def test_serve_is_asked_again_while_anything_is_not_as_it_shall_stay():
-    rates, replicas = Rates(), Replicas()
-    assert replicas.age_s(5.0) == float("inf")
-    running = Replica("inference", "Inference", INFERENCE.replica, "RUNNING")
-    other = Replica("loans", "CustomerRecords", "never-tells", "RUNNING")
-    rates.add(report(), 0.0)
-    replicas.update([other], 0.0)
-    assert not replicas.are_settled(rates, 0.0), "one reports that Serve has not told of"
-    replicas.update([running, other], 0.0)
-    assert replicas.are_settled(rates, SILENT_S / 2)
-    assert not replicas.are_settled(rates, SILENT_S + 1), "one has fallen silent"
-    rates.add(report(), SILENT_S + 1)
-    replicas.update([running, other._replace(state="STARTING")], SILENT_S + 1)
-    assert not replicas.are_settled(rates, SILENT_S + 1)
-    replicas.update([running], SILENT_S + 2)
-    assert not replicas.are_settled(rates, SILENT_S + 2), "one has gone"
-    assert replicas.age_s(SILENT_S + 3) == 1.0
-
-
 def forecast(minute: int, counts: list[float], flow: float) -> FlowForecast:
     return FlowForecast(SMALL, 60 * minute, counts, flow, 900, 0.8)
 
