@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -22,9 +21,8 @@ LOGS: tuple[Log, ...] = get_args(Log)
 MAX_ENTRIES = 10_000  # entries of a log, some 300 bytes each
 MAX_TEXT = 128  # characters of a field
 _HEAD = " head"
-_NEW: dict[str, Any] = {"first": 1, "last": 0, "batches": []}
+_NEW: dict[str, Any] = {"first": 1, "last": 0}
 _ATTEMPTS = 5  # when several replicas append at the same time
-_REMEMBERED = 64  # batches, to recognize one that was appended already
 _MAX_DROPPED = 1000  # in one change
 
 
@@ -61,41 +59,35 @@ class AuditLog:
         self._store = store
         self._most = most
 
-    async def append(self, log: Log, entries: Sequence[Entry], batch: str | None = None) -> None:
+    async def append(self, log: Log, entries: Sequence[Entry]) -> None:
         """Append entries to a log, and drop the oldest beyond its bound.
 
-        Args:
-            batch: idempotency key of the entries, for another attempt after an error.
-
         Raises:
-            StoreUnavailable: the entries may be in the log or not.
+            StoreUnavailable: the entries may be in the log or not, and can be appended again.
         """
-        batch = batch or uuid.uuid4().hex
         for _ in range(_ATTEMPTS):
             before = await self._store.get(_table(log), _HEAD)
             head: dict[str, Any] = _NEW if before is None else json.loads(before)
-            if batch in head["batches"]:
-                return
             last = head["last"] + len(entries)
             numbers = range(head["last"] + 1, last + 1)
             puts = {_key(n): _write(entry) for n, entry in zip(numbers, entries, strict=True)}
             first = max(head["first"], min(last - self._most + 1, head["first"] + _MAX_DROPPED))
             dropped = [_key(number) for number in range(head["first"], first)]
-            batches = [*head["batches"], batch][-_REMEMBERED:]
-            after = json.dumps({"first": first, "last": last, "batches": batches}).encode()
+            # earlier releases read "batches"
+            after = json.dumps({"first": first, "last": last, "batches": []}).encode()
             when = Expected(_HEAD, before)
             if await self._store.change(_table(log), {**puts, _HEAD: after}, dropped, when=when):
                 return
         raise StoreUnavailable("too many replicas write the audit log at the same time")
 
     async def entries(self) -> list[Entry]:
-        """Return all entries, in the order of time."""
+        """Return all entries, in the order of time, each once if it was appended repeatedly."""
         found = [
             Entry(log, **json.loads(value))
             for log in LOGS
             for value in [v async for k, v in self._store.scan(_table(log)) if k != _HEAD]
         ]
-        return sorted(found, key=lambda entry: entry.at_ms)
+        return sorted(dict.fromkeys(found), key=lambda entry: entry.at_ms)
 
 
 def shortened(text: str) -> str:
@@ -149,7 +141,7 @@ class AuditBuffer:
         self._log = log
         self._clock = clock
         self._noted: dict[Log, dict[_What, Entry]] = {}
-        self._leaving: dict[Log, tuple[str, list[Entry]]] = {}
+        self._leaving: dict[Log, list[Entry]] = {}
 
     def note(self, event: Event, who: str, where: str, detail: str = "") -> None:
         """Note an event. No argument may contain a secret."""
@@ -173,8 +165,8 @@ class AuditBuffer:
         """
         for log, noted in self._noted.items():
             if log not in self._leaving and noted:
-                self._leaving[log] = uuid.uuid4().hex, list(noted.values())
+                self._leaving[log] = list(noted.values())
                 self._noted[log] = {}
-        for log, (batch, entries) in list(self._leaving.items()):
-            await self._log.append(log, entries, batch)
+        for log, entries in list(self._leaving.items()):
+            await self._log.append(log, entries)
             self._leaving.pop(log, None)

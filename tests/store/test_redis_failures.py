@@ -126,33 +126,6 @@ async def test_a_full_server_refuses_and_writes_nothing(redis_server, store):
     await store.create(TABLE, Document("2", b"two", "j"))
 
 
-@pytest.mark.parametrize(
-    ("trouble", "says"),
-    [
-        ({"min-replicas-to-write": "1"}, "NOREPLICAS|Not enough good replicas"),
-        ({"replicaof": "127.0.0.1 1"}, "read only replica|MASTERDOWN|Link with MASTER"),
-    ],
-    ids=["too few replicas", "a replica"],
-)
-async def test_a_server_that_takes_no_writes_is_out_of_reach_and_not_a_defect(
-    redis_server, store, trouble, says
-):
-    with redis.Redis(port=redis_server.port) as admin:
-        for command, value in trouble.items():
-            if command == "replicaof":
-                admin.execute_command("REPLICAOF", *value.split())
-            else:
-                admin.config_set(command, value)
-        for call in (CALLS["create"], CALLS["change"], CALLS["increment"], CALLS["replace"]):
-            with pytest.raises(StoreUnavailable, match=says):
-                await call(store)
-        admin.execute_command("REPLICAOF", "NO", "ONE")
-        admin.config_set("min-replicas-to-write", "0")
-    await until_it_serves(store)
-    assert await store.get_by_index(TABLE, "i") == b"one"
-    await store.create(TABLE, Document("2", b"two", "j"))
-
-
 async def test_an_outage_is_two_lines_in_the_log_however_many_calls_fail(
     redis_server, store, caplog
 ):

@@ -54,10 +54,10 @@ async def test_what_was_added_although_the_store_said_no_is_added_once(log, stor
 
     monkeypatch.setattr(store, "change", change_and_fail)
     with pytest.raises(StoreUnavailable):
-        await log.append("changes", [entry(1)], "batch 1")
+        await log.append("changes", [entry(1)])
     monkeypatch.undo()
-    await log.append("changes", [entry(2)], "another replica's")
-    await log.append("changes", [entry(1)], "batch 1")
+    await log.append("changes", [entry(2)])
+    await log.append("changes", [entry(1)])
     assert [each.at_ms for each in await log.entries()] == [1, 2]
 
 

@@ -6,9 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.customers import record_types
-from deployments.customers.records.api import create_app
-from deployments.customers.records.service import RecordService
 from tests.unit.customers.requests import (
     ARABIC_DIGIT,
     FULL_WIDTH_DIGIT,
@@ -18,7 +15,6 @@ from tests.unit.customers.requests import (
     changed,
     new_customer,
 )
-from tests.unit.http.apps import serving
 
 KIND = {"accounts": "Customer", "loans": "Loan", "cards": "Card"}
 OF_NUMBER = {
@@ -226,18 +222,3 @@ class TestAliases:
         assert (deleted.status_code, deleted.json()) == (200, PROCESSED)
         unknown = await accounts.client.get(path, params=query)
         assert_error(accounts, unknown, 404, mobile_unknown("accounts", MOBILE))
-
-
-@pytest.mark.parametrize("name", ["accounts", "loans", "cards"])
-async def test_every_operation_passes_serves_wrapper_by(store, name):
-    record_type = record_types()[name]
-    app = create_app(RecordService(record_type, store))
-    async with (
-        serving(app, record_type.base_path) as server,
-        httpx.AsyncClient(base_url=server.url) as client,
-    ):
-        service = Service(client, record_type)
-        record = await service.created()
-        answers = [await service.update(record), await service.delete()]
-    assert [answer.status_code for answer in answers] == [200, 200]
-    assert server.stats.ends == [(record_type.base_path, None)] * 4

@@ -51,14 +51,6 @@ def test_the_page_shows_what_holds_without_settings(kind):
     assert f"{kind.__name__}({shown})" in read("docs/client.md")
 
 
-def test_both_clients_have_the_same_methods():
-    def methods(kind: type) -> set[str]:
-        names = {name for name, each in inspect.getmembers(kind) if callable(each)}
-        return {name for name in names if not name.startswith("_")}
-
-    assert methods(Client) == methods(AsyncClient) == {"close", "run"}
-
-
 def test_a_machine_that_only_calls_needs_nothing_of_what_serves():
     heavy = {
         "deployments",

@@ -1,6 +1,6 @@
-"""A fourth type of record takes a declaration alone; the document describes every answer."""
+"""Every type of record is found, and its document describes every answer."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import schemathesis
@@ -8,61 +8,7 @@ from schemathesis.checks import CheckFunction
 from schemathesis.specs.openapi import checks
 
 from deployments.customers import record_types
-from deployments.customers.records.record_type import (
-    Record,
-    RecordType,
-    at_least,
-    digits,
-    not_empty,
-)
 from tests.unit.customers.requests import MOBILE, new_customer
-
-
-class Deposit(Record):
-    """What a module of its own would declare."""
-
-    depositNumber: Annotated[
-        str,
-        not_empty("DepositNumber cannot be null or empty"),
-        digits(8, "DepositNumber must be 8 digits"),
-    ]
-    amount: Annotated[int, at_least(100, "At least 100")]
-
-    @property
-    def number(self) -> str:
-        return self.depositNumber
-
-
-DEPOSITS = RecordType(
-    base_path="/api/deposits",
-    record=Deposit,
-    new_record=lambda mobile, number: Deposit(
-        mobileNumber=mobile, depositNumber=number, amount=100
-    ),
-    number_length=8,
-    created="Deposit created successfully",
-    already_registered="Deposit of {mobile} exists",
-    mobile_unknown="No deposit of {mobile}",
-    number_unknown="No deposit {number}",
-)
-
-
-async def test_a_declaration_is_a_whole_service(make_service):
-    deposits = make_service(DEPOSITS)
-    record = await deposits.created()
-    assert record == {
-        "mobileNumber": MOBILE,
-        "depositNumber": record["depositNumber"],
-        "amount": 100,
-    }
-    assert (await deposits.create()).json()["errorMessage"] == f"Deposit of {MOBILE} exists"
-    assert (await deposits.update({**record, "amount": 99})).json() == {"amount": "At least 100"}
-    assert (await deposits.update({**record, "amount": 500})).status_code == 200
-    assert (await deposits.fetch()).json()["amount"] == 500
-    assert (await deposits.delete()).status_code == 200
-    assert (await deposits.fetch()).json()["errorMessage"] == f"No deposit of {MOBILE}"
-    schema = (await deposits.request("GET", "/openapi.json")).json()["components"]["schemas"]
-    assert schema["Deposit"]["properties"]["amount"]["minimum"] == 100
 
 
 def test_the_three_types_are_found_by_their_modules():
