@@ -3,7 +3,7 @@
 CommandError
 ├── DeployError      a config is refused, or an application does not start
 ├── InstanceError    Ray cannot be started or stopped
-└── EdgeError        the edge cannot be started; the system runs without it
+└── EdgeError        the edge cannot be started
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InstanceError(CommandError):
 
 
 class EdgeError(CommandError):
-    """The edge cannot be started. The system runs without it."""
+    """The edge cannot be started."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The edge did not start: {reason.rstrip('.')}.")

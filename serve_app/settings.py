@@ -17,7 +17,8 @@ from deployments.store import SQLITE_PREFIX, StoreUnavailable
 _WEIGHTS = Path(__file__).resolve().parent.parent / "models" / "weights"
 
 
-def _usual_data_dir() -> Path:
+def usual_data_dir() -> Path:
+    """Return the default data folder."""
     return Path.home() / ".local" / "share" / "greenwave"
 
 
@@ -72,7 +73,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
 
     data_dir: Path = Field(
-        default_factory=_usual_data_dir,
+        default_factory=usual_data_dir,
         description="Folder of the embedded store and the secrets.",
     )
     store_url: str | None = Field(
@@ -216,11 +217,6 @@ class Settings(BaseSettings):
         if port_base:
             return cls(data_dir=settings.data_dir / f"ports-{port_base}")
         return settings
-
-    @staticmethod
-    def usual_data_dir() -> Path:
-        """Return the default data folder."""
-        return _usual_data_dir()
 
     @property
     def resolved_store_url(self) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import tempfile
 import time
 from collections.abc import Sequence
@@ -169,23 +168,18 @@ def _predict_all(client: httpx.Client, network: Network) -> float:
     return time.perf_counter() - started
 
 
-def generate_network(n: int, seed: int = 0) -> NetworkFile:
-    """Return a network of n junctions as different as the documents', the same for each seed."""
-    chance = random.Random(seed)
+def generate_network(n: int) -> NetworkFile:
+    """Return a network of n junctions: the first as large as the largest one of the documents."""
     junctions = []
     for index in range(n):
-        # the first junction is as large as the largest one of the documents
-        phases, lanes = (4, 14) if index == 0 else (chance.randint(2, 4), chance.randint(4, 14))
+        phases, lanes = (4, 14) if index == 0 else (2 + index % 3, 4 + index % 11)
         name = f"junction-{index}"
-        capacities = [chance.randint(8, 45) for _ in range(lanes)]
         junctions.append(
             JunctionEntry(
                 id=name,
                 agent_index=index,
                 phases=(Phase(),) * phases,
-                lanes=tuple(
-                    Lane(id=f"{name}_{lane}", capacity=each) for lane, each in enumerate(capacities)
-                ),
+                lanes=tuple(Lane(id=f"{name}_{lane}", capacity=20) for lane in range(lanes)),
             )
         )
     return NetworkFile(name=f"generated network of {n}", junctions=tuple(junctions))

@@ -93,7 +93,7 @@ def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None
     run_id = f"demo-{uuid.uuid4().hex[:12]}"
     own_queues = OwnQueues(stage.scenario.network)
     policy = GatewayController(client, run_id, stage.scenario, own_queues)
-    prepare(policy, arguments.url)
+    prepare(client, run_id, stage.scenario, arguments.url)
     counts = counts_for(client, arguments.counts, arguments.url)
     stage = replace(stage, scenario=replace(stage.scenario, counts=counts))
     console.print(f"Run [bold]{run_id}[/bold] at {arguments.url}, seed {arguments.seed}")

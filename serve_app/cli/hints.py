@@ -6,7 +6,7 @@ import shlex
 from importlib.util import find_spec
 
 from serve_app.errors import ROOT, CommandError
-from serve_app.settings import Settings
+from serve_app.settings import Settings, usual_data_dir
 
 IS_CHECKOUT = (ROOT / "Makefile").exists()  # and no installed package
 
@@ -29,7 +29,7 @@ def greenwave_command(arguments: str, port_base: int | None) -> str:
 def same_folder() -> str:
     """Return the assignment of DATA_DIR before a command; empty for the usual folder."""
     data_dir = Settings().data_dir  # --port-base chooses the folder within
-    if data_dir == Settings.usual_data_dir():
+    if data_dir == usual_data_dir():
         return ""
     return f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
 

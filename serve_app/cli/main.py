@@ -22,7 +22,7 @@ from deployments.store import StoreError
 from serve_app.cli.folder import apply_environment
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError, naming_broken_files
-from serve_app.settings import InsecureSettingsError, Settings
+from serve_app.settings import InsecureSettingsError, Settings, usual_data_dir
 
 
 class Command(NamedTuple):
@@ -188,7 +188,7 @@ def _file_error(error: OSError) -> str:
     advice = ""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         advice = ". Use a folder that you can write to"
-        data_dir = Path(os.environ.get("DATA_DIR") or Settings.usual_data_dir()).absolute()
+        data_dir = Path(os.environ.get("DATA_DIR") or usual_data_dir()).absolute()
         if Path(error.filename).absolute().is_relative_to(data_dir):
             advice += "; DATA_DIR sets the data folder"
     return f"{error.filename}: {error.strerror}{advice}"

@@ -22,7 +22,7 @@ from serve_app.cli.foreground import exit_on_sigterm, stay
 from serve_app.cli.hints import greenwave_command, make_command
 from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
-from serve_app.errors import ROOT, CommandError, EdgeError, InstanceError
+from serve_app.errors import ROOT, CommandError, InstanceError
 from serve_app.identity.inference_token import token_headers
 from serve_app.processes.edge import ROUTES, Edge, behind_edge
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
@@ -80,7 +80,9 @@ def _up(options: argparse.Namespace) -> None:
     if not lacks_policy:
         first = predict_once(instance.front_url, token, network_at_root(config))
         results.print(f"First prediction: {first}")
-    edge = None if options.no_edge else _apply_edge(options, instance)
+    edge = None if options.no_edge else edge_of(instance, options.port_base)
+    if edge:
+        edge.apply(status_file_of(instance, Role.EDGE))
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
     if lacks_policy:
         print_no_policy(options)
@@ -128,7 +130,12 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         instance.stop()  # what is left of one that died
         for role in (Role.RAY, Role.EDGE):
             status_file_of(instance, role).clear()
-        instance = place_front(options)
+        edge = edge_of(instance, options.port_base)
+        edge.take_down()
+        if options.no_edge:
+            instance = replace(instance, ports=instance.ports.without_edge())
+        else:
+            edge.check()
         config = behind_edge(config, instance)
         results.print("Starting Ray; that takes up to a minute ...")
         rollout = rollout_of(options, instance)
@@ -166,21 +173,6 @@ def _check_room(config: dict[str, Any]) -> None:
         warn(sentence)
 
 
-def place_front(options: argparse.Namespace) -> Instance:
-    """Return the instance with Serve behind the edge, or at its port if there can be none."""
-    instance = instance_of(options.port_base)
-    edge = edge_of(instance, options.port_base)
-    edge.take_down()
-    try:
-        if not options.no_edge:
-            edge.check()
-            return instance
-    except EdgeError as error:
-        warn(f"{error} Serve itself takes its port.")
-        options.no_edge = True
-    return replace(instance, ports=instance.ports.without_edge())
-
-
 def _supervise(options: argparse.Namespace, instance: Instance) -> None:
     supervisor = Supervisor(instance, options.port_base)
     if not supervisor.is_guarded():
@@ -209,16 +201,6 @@ def _wait_for_ray(instance: Instance, check: Callable[[], None]) -> None:
         if error or time.monotonic() > deadline:
             raise InstanceError(error or f"Ray did not start; see {instance.data_dir / 'logs'}.")
         time.sleep(0.1)
-
-
-def _apply_edge(options: argparse.Namespace, instance: Instance) -> Edge | None:
-    edge = edge_of(instance, options.port_base)
-    try:
-        edge.apply(status_file_of(instance, Role.EDGE))
-    except EdgeError as error:
-        warn(f"{error} Everything else runs.")
-        return None
-    return edge
 
 
 def _print_summary(

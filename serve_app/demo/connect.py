@@ -14,18 +14,19 @@ from greenwave.client import (
     GreenwaveError,
     InvalidRequestError,
     NotFoundError,
+    Shown,
     UnauthorizedError,
     UnavailableError,
     UnusableAnswerError,
 )
-from serve_app.demo.gateway_controller import GatewayController
+from models.networks.network import network_of
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import FIRST_USER, Credentials, known_credentials
 from serve_app.processes.installation import edge_of, instance_of
 from serve_app.settings import Settings
 
 if TYPE_CHECKING:
-    from lab.sim.scenario import Counts
+    from lab.sim.scenario import Counts, Scenario
 
 
 def addresses_of(port_base: int | None, url: str | None) -> Addresses:
@@ -94,19 +95,22 @@ def counts_for(client: Client, asked: Counts | None, url: str) -> Counts:
     return "all" if served == "all" else "standing"
 
 
-def prepare(policy: GatewayController, url: str) -> None:
+def prepare(client: Client, run_id: str, scenario: Scenario, url: str) -> None:
     """Check that the policy is available for this network, and reset the run.
 
     Raises:
         CommandError: the service does not answer, is not healthy, serves another network, or
             refuses the login or the reset.
     """
+    run = client.run(run_id)
+    junction = next(iter(network_of(scenario.network).junctions.values()))
+    shown = Shown(0, 0.0, [0.0] * junction.n_phases) if scenario.guarded else None
     try:
-        status = policy.health()
+        status = client.gateway.health().status
         if status != "healthy":
             raise CommandError(f"The service at {url} is not ready: status {status}")
-        policy.probe()
-        policy.reset()
+        run.act(junction.id, [0.0] * junction.obs_size, shown=shown)
+        run.reset()
     except (InvalidRequestError, NotFoundError) as error:
         raise CommandError(
             f"The service at {url} refuses a request for this network: {error}. Name the city's"

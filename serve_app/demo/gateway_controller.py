@@ -57,7 +57,6 @@ class GatewayController:
     def __init__(
         self, client: Client, run_id: str, scenario: Scenario, instead: Controller
     ) -> None:
-        self._client = client
         self._run = client.run(run_id)
         self._instead = instead
         self.outages: list[Outage] = []
@@ -70,28 +69,6 @@ class GatewayController:
         self._junctions = network_of(scenario.network).junctions
         threads = min(MAX_THREADS, len(self._junctions))
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="junction")
-
-    def health(self) -> str:
-        """Return the status of the gateway."""
-        return self._client.gateway.health().status
-
-    def reset(self) -> None:
-        """Clear the run's hidden states.
-
-        Raises:
-            GreenwaveError: the gateway refused, so the run would start from an old state.
-        """
-        self._run.reset()
-
-    def probe(self) -> None:
-        """Ask for one decision, and discard it.
-
-        Raises:
-            GreenwaveError: there is none.
-        """
-        junction = next(iter(self._junctions.values()))
-        shown = Shown(0, 0.0, [0.0] * junction.n_phases) if self._safely else None
-        self._run.act(junction.id, [0.0] * junction.obs_size, shown=shown)
 
     def follow(self, environment: Environment) -> Self:
         """Control the signals of this run."""

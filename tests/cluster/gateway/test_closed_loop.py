@@ -79,7 +79,7 @@ def test_the_junctions_go_on_without_the_policy_and_recover_by_themselves(
         wait_until_back()
 
     wait_until_back()
-    prepare(policy, late.url)
+    prepare(client, run_id, STAGE.scenario, late.url)
     events: dict[int, Callable[[], object]] = {
         10: lambda: setattr(login, "token", expired_token()),
         20: take_away,
@@ -133,7 +133,7 @@ def test_a_city_of_a_network_file_is_driven_with_its_users_routes(late, client, 
     stage = city(Scenario(file, NET_FILE, RouteFiles((routes,)), 0, 900))
     policy = GatewayController(client, run_id, stage.scenario, OwnQueues(file))
     until(lambda: status_of(client) == "success")
-    prepare(policy, late.url)
+    prepare(client, run_id, stage.scenario, late.url)
     served, _ = demo.drive("policy", lambda _: policy, stage, 1, stage.watch(client))
     alone, _ = demo.drive("own programs", stage.peer, stage, 1)
     assert not policy.outages

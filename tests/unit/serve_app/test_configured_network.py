@@ -1,11 +1,8 @@
-from pathlib import Path
-
 import pytest
 
 from models.networks.file import InvalidNetworkError
 from models.networks.shipped import SHIPPED, is_shipped
-from serve_app import errors
-from serve_app.configured_network import configured_network, network_at_root, resolved
+from serve_app.configured_network import configured_network, network_at_root
 
 CITY = """{"name": "%s", "junctions": [
     {"id": "a", "agent_index": 0, "phases": [{}], "lanes": [{"id": "a_0", "capacity": 9}]}]}"""
@@ -31,8 +28,3 @@ def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
 def test_a_file_that_is_no_network_is_refused(tmp_path):
     with pytest.raises(InvalidNetworkError, match=r"none\.json: cannot be read"):
         configured_network(tmp_path / "none.json")
-
-
-def test_a_relative_path_counts_from_the_folder_of_the_product():
-    assert resolved(Path("models")) == errors.ROOT / "models"
-    assert resolved(Path("/x")) == Path("/x")

@@ -7,10 +7,8 @@ import pytest
 
 from load_tests.bench import overload
 from load_tests.bench.__main__ import MODULES, benchmark_of, main, run
-from load_tests.bench.growth import generate_network
 from load_tests.bench.harness import Benchmark, BenchmarkError
 from load_tests.bench.report import Column, Results
-from models.networks.network import network_of
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -59,14 +57,6 @@ def test_an_unknown_benchmark_is_refused_and_help_names_all(
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in MODULES)
-
-
-def test_a_network_of_any_size_has_observations_and_actions_like_the_documents() -> None:
-    for n in (1, 21, 300):
-        network = network_of(generate_network(n))
-        assert (network.n_agents, network.n_actions, network.max_obs) == (n, 4, 19)
-    assert generate_network(21) == generate_network(21)
-    assert generate_network(21) != generate_network(21, seed=1)
 
 
 ACCEPTED = "RESPONSE 200 1500  "

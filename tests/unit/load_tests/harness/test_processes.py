@@ -2,15 +2,8 @@
 
 import subprocess
 import sys
-import time
-
-import psutil
 
 from load_tests.harness.processes import (
-    REST,
-    cpu_seconds,
-    cpu_seconds_by_kind,
-    memory_bytes,
     started_by,
     stop,
 )
@@ -24,17 +17,6 @@ subprocess.Popen(loop, start_new_session=True)
 print("started", flush=True)
 time.sleep(600)
 """
-
-
-def test_work_of_a_real_process_is_seen():
-    me = psutil.Process()
-    before = cpu_seconds([me])
-    until = time.process_time() + 0.1
-    while time.process_time() < until:
-        pass
-    assert 0.05 < cpu_seconds([me]) - before < 5
-    assert cpu_seconds_by_kind([me]).keys() == {REST}
-    assert memory_bytes([me]) > 1_000_000
 
 
 def test_all_that_a_leader_has_started_is_found_and_stopped_even_after_the_leader():

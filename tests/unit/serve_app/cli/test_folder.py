@@ -6,7 +6,7 @@ import stat
 import pytest
 from dotenv import dotenv_values
 
-from serve_app.cli.folder import apply_environment, default_config
+from serve_app.cli.folder import apply_environment
 from serve_app.cli.main import main
 from serve_app.errors import ROOT, CommandError
 from serve_app.rollout.config import read_config
@@ -20,12 +20,6 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.setenv(name.upper(), "")
         monkeypatch.delenv(name.upper())
     return tmp_path
-
-
-def test_the_config_of_the_folder_comes_before_the_shipped_one(folder):
-    assert default_config() == ROOT / "serve_config.yaml"
-    (folder / "serve_config.yaml").touch()
-    assert default_config().resolve() == folder / "serve_config.yaml"
 
 
 def test_init_writes_a_valid_config_and_an_env_file_for_secrets_without_any_setting(folder, capsys):

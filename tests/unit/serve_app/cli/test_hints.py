@@ -7,11 +7,11 @@ from serve_app.cli import up
 from serve_app.cli.hints import make_command
 from serve_app.cli.main import main
 from serve_app.errors import ROOT
-from serve_app.settings import Settings
+from serve_app.settings import usual_data_dir
 
 
 def test_the_usual_folder_needs_no_word(monkeypatch):
-    monkeypatch.setenv("DATA_DIR", str(Settings.usual_data_dir()))
+    monkeypatch.setenv("DATA_DIR", str(usual_data_dir()))
     assert make_command("down", None) == "make down"
     assert make_command("down", 23000) == 'make down ARGS="--port-base 23000"'
 

@@ -1,16 +1,17 @@
 """What every command has in common: errors end in one sentence."""
 
 import errno
+import json
 import subprocess
 import sys
 
 import pytest
 from pydantic import BaseModel
 
-from serve_app.cli import deploy, up
-from serve_app.cli import main as cli
+from serve_app.cli import deploy
 from serve_app.cli.main import COMMANDS, RENAMED, main
 from serve_app.errors import ROOT
+from serve_app.processes.supervision.supervisor import Supervisor
 from serve_app.rollout import capacity
 
 
@@ -147,15 +148,15 @@ def test_up_starts_nothing_where_the_config_finds_no_place(monkeypatch, capsys, 
     assert "Nothing has been started." in printed
 
 
-@pytest.mark.parametrize(("words", "why"), [(["--no-edge"], ""), ([], "there is no HAProxy here")])
-def test_without_an_edge_the_front_is_where_clients_look_for_it(
-    words, why, monkeypatch, capsys, tmp_path
-):
+def test_without_haproxy_nothing_is_started_unless_without_an_edge(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
-    options = cli.parser_of("up").parse_args(["up", "--port-base", "31000", *words])
-    assert up.place_front(options).front_url == "http://127.0.0.1:31000"
-    assert why in capsys.readouterr().err
+    monkeypatch.setattr(Supervisor, "start", lambda self: None)
+    for words, why in (([], "there is no HAProxy here"), (["--no-edge"], "supervisor and its")):
+        assert main(["up", "--port-base", "31000", *words]) == 1
+        assert why in capsys.readouterr().err
+    (pending,) = tmp_path.rglob("releases/*.json")
+    assert json.loads(pending.read_text())["http_options"]["port"] == 31000
 
 
 def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsys, tmp_path):

@@ -1,6 +1,7 @@
 """The demo finds the running system, and names what is missing."""
 
 import io
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -12,7 +13,7 @@ from serve_app.errors import CommandError
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
 from tests.unit.serve_app.demo.service import Service
-from tests.unit.serve_app.demo.test_gateway_controller import controller_of
+from tests.unit.serve_app.demo.test_gateway_controller import scenario_of
 
 CENTER = "joinedS_265580996_300839357"
 HEALTHY = {"status": "healthy", "inferenceService": "up", "timestamp": 1}
@@ -34,21 +35,24 @@ USABLE = {
 UNKNOWN = answer(400, {"message": "Unknown junctionId 'pier'"})
 
 
-def prepare_with(answers: Mapping[str, Reply | NoReply]) -> list[str]:
-    """Return the paths that are asked, in their order."""
-    asked: list[str] = []
+def prepare_with(answers: Mapping[str, Reply | NoReply], safely: bool = False) -> dict[str, Send]:
+    """Return what is asked, by its path."""
+    asked: dict[str, Send] = {}
 
     def handler(send: Send) -> Reply | NoReply:
-        asked.append(send.url.removeprefix("http://service/api"))
-        return answers[asked[-1]]
+        path = send.url.removeprefix("http://service/api")
+        asked[path] = send
+        return answers[path]
 
     with Client("http://service", "ann", "secret", exchange=Service(handler)) as client:
-        prepare(controller_of(client), "http://service")
+        prepare(client, "run-1", scenario_of(safely), "http://service")
     return asked
 
 
 def test_a_healthy_service_is_reset_before_the_run():
-    assert prepare_with(USABLE) == [*USABLE]
+    assert [*prepare_with(USABLE)] == [*USABLE]
+    probed = prepare_with(USABLE, safely=True)["/traffic/action"]
+    assert json.loads(probed.body or b"")["shown"]["greenSeconds"] == 0.0
 
 
 @pytest.mark.parametrize(

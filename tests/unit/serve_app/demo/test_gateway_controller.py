@@ -37,8 +37,6 @@ class FakeGateway:
             return REFUSED
         if send.url.endswith("/api/auth/login"):
             return granted()
-        if send.url.endswith("/api/traffic/reset"):
-            return answer(self.code)
         sent = json.loads(send.body or b"")
         status = FALLBACK_STATUS if sent["junctionId"] in self.refuses else self.status
         body = {"junctionId": sent["junctionId"], "predictedAction": self.action}
@@ -59,14 +57,11 @@ class Plan:
 
 def make_controller(gateway: FakeGateway, safely: bool = False) -> GatewayController:
     client = Client("http://gateway", "ann", "secret", exchange=gateway)
-    return controller_of(client, safely)
+    return GatewayController(client, "run-1", scenario_of(safely), Plan())
 
 
-def controller_of(client: Client, safely: bool = False) -> GatewayController:
-    scenario: Any = types.SimpleNamespace(
-        begin_s=0, decision_s=5, guarded=safely, network=SHIPPED.file
-    )
-    return GatewayController(client, "run-1", scenario, Plan())
+def scenario_of(safely: bool = False) -> Any:
+    return types.SimpleNamespace(begin_s=0, decision_s=5, guarded=safely, network=SHIPPED.file)
 
 
 def observe() -> dict[str, Observation]:
@@ -76,13 +71,8 @@ def observe() -> dict[str, Observation]:
 def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
     gateway = FakeGateway()
     controller = make_controller(gateway)
-    controller.reset()
     assert controller.act(observe()) == dict.fromkeys(JUNCTIONS, 1)
-    assert gateway.paths() == {
-        "/api/auth/login": 1,
-        "/api/traffic/reset": 1,
-        "/api/traffic/action": 5,
-    }
+    assert gateway.paths() == {"/api/auth/login": 1, "/api/traffic/action": 5}
     asked = [each for each in gateway.requests if not each.url.endswith("/login")]
     assert {each.headers["x-simulation-run"] for each in asked} == {"run-1"}
     sent = [json.loads(each.body or b"") for each in asked if each.url.endswith("/action")]
@@ -96,14 +86,12 @@ def test_each_junction_asks_for_itself_in_the_run_with_one_login_for_all():
 def test_a_gateway_with_a_safety_layer_is_told_what_each_junction_shows():
     gateway = FakeGateway()
     controller = make_controller(gateway, safely=True)
-    controller.probe()
     environment: Any = types.SimpleNamespace(
         shown={id: Shown(1, 7.0, [9.0] * each.n_phases) for id, each in JUNCTIONS.items()}
     )
     controller.follow(environment).act(observe())
     asked = [each for each in gateway.requests if each.url.endswith("/action")]
-    probed, *decided = [json.loads(each.body or b"")["shown"] for each in asked]
-    assert (probed["phase"], probed["greenSeconds"]) == (0, 0.0)
+    decided = [json.loads(each.body or b"")["shown"] for each in asked]
     assert [(each["phase"], each["greenSeconds"]) for each in decided] == [(1, 7.0)] * 5
     reds = sorted(len(each["redSeconds"]) for each in decided)
     assert reds == sorted(junction.n_phases for junction in JUNCTIONS.values())

@@ -32,11 +32,6 @@ def test_one_variable_makes_the_logs_json(monkeypatch, variable, encoding):
     assert list(find_faults(config)) == []
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_shipped_configs_are_valid(path):
-    read_config(path)
-
-
 def test_variants_hold_the_same_applications_in_the_same_places():
     def places(path: Path) -> dict[str, tuple[str, str]]:
         applications = read_config(path)["applications"]
