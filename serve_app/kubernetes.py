@@ -62,12 +62,7 @@ class ManifestValues(NamedTuple):
 
 
 def render(config: Config, values: ManifestValues) -> str:
-    """Return the manifest as YAML."""
-    return _to_yaml(*documents(config, values))
-
-
-def documents(config: Config, values: ManifestValues) -> list[Document]:
-    """Return the RayServices, each followed by its disruption budget."""
+    """Return the manifest as YAML: the RayServices, each followed by its disruption budget."""
     applications = config["applications"]
     inference = [each for each in applications if each["import_path"] == INFERENCE]
     others = [each for each in applications if each["import_path"] != INFERENCE]
@@ -92,7 +87,7 @@ def documents(config: Config, values: ManifestValues) -> list[Document]:
         }
         part = {**config, "applications": others}
         found += _ray_service(part, values, NAME, gradual, added)
-    return found
+    return _to_yaml(*found)
 
 
 def _ray_service(

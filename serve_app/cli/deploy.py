@@ -67,7 +67,7 @@ def _deploy(options: argparse.Namespace) -> None:
     else:
         results.print("Nothing has changed: config and code are those of the current release.")
     if instance:
-        if edge_of(instance, options.port_base).lacks_cities():
+        if edge_of(instance).lacks_cities():
             command = greenwave_command("up", options.port_base)
             results.print(f"`{command}` with this config leads to its new paths without a detour.")
         print_problems(instance, config)

@@ -95,7 +95,7 @@ def _status(options: argparse.Namespace) -> None:
 
 def _of_instance(options: argparse.Namespace) -> Found:
     instance = running(options)
-    edge = edge_of(instance, options.port_base)
+    edge = edge_of(instance)
     supervisor = Supervisor(instance, options.port_base)
     supervised = bool(supervisor.running(RUN))
     processes = [_process("Ray", True, status_file_of(instance, Role.RAY), supervised)]

@@ -80,7 +80,7 @@ def _up(options: argparse.Namespace) -> None:
     if not lacks_policy:
         first = predict_once(instance.front_url, token, network_at_root(config))
         results.print(f"First prediction: {first}")
-    edge = None if options.no_edge else edge_of(instance, options.port_base)
+    edge = None if options.no_edge else edge_of(instance)
     if edge:
         edge.apply(status_file_of(instance, Role.EDGE))
     _print_summary(instance, config["applications"], edge, time.monotonic() - started)
@@ -130,7 +130,7 @@ def _start(options: argparse.Namespace, config: dict[str, Any]) -> Instance:
         instance.stop()  # what is left of one that died
         for role in (Role.RAY, Role.EDGE):
             status_file_of(instance, role).clear()
-        edge = edge_of(instance, options.port_base)
+        edge = edge_of(instance)
         edge.take_down()
         if options.no_edge:
             instance = replace(instance, ports=instance.ports.without_edge())

@@ -34,7 +34,7 @@ def addresses_of(port_base: int | None, url: str | None) -> Addresses:
     if url is not None:
         return Addresses.at(url)
     instance = instance_of(port_base)
-    edge = edge_of(instance, port_base)
+    edge = edge_of(instance)
     if not instance.has_edge or edge.certificate:  # it names another host
         return Addresses.at(instance.front_url)
     return addresses_at(edge.urls())

@@ -22,8 +22,8 @@ def instance_of(port_base: int | None) -> Instance:
     return Instance(data_dir, ports).with_recorded_ports()
 
 
-def edge_of(instance: Instance, port_base: int | None) -> Edge:
-    settings = Settings.of_instance(port_base)
+def edge_of(instance: Instance) -> Edge:
+    settings = Settings()
     return Edge(
         instance,
         settings.edge_host,

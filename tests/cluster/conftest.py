@@ -3,11 +3,8 @@
 import collections
 import uuid
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import torch
 
@@ -16,7 +13,6 @@ from load_tests.harness.states_folder import states_folder
 from load_tests.harness.system import QUICK, System, application, running_system
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
-from serve_app.processes.edge import Edge
 from tests.support.browser import browser as browser
 from tests.support.browser import chromium as chromium
 
@@ -61,22 +57,6 @@ def system(policy_file: Path) -> Iterator[System]:
         yield running
 
 
-@contextmanager
-def behind_edge(system: System, *applications: dict[str, Any]) -> Iterator[Edge]:
-    """Add these applications to the system, and an edge in front of it, for a while."""
-    before = dict(system.applications)
-    edge = None
-    try:
-        system.deploy(*applications)
-        edge = system.start_edge()
-        yield edge
-    finally:
-        if edge:
-            edge.stop()
-        system.applications = before
-        system.deploy()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
@@ -95,12 +75,6 @@ def pytest_runtest_makereport(
             shown = "\n".join(line[:LOG_WIDTH] for line in lines[-LOG_LINES:])
             report.sections.append((f"Serve's log of the {title}", shown))
     return report
-
-
-@pytest.fixture
-def client(system: System) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=system.url, timeout=10) as client:
-        yield client
 
 
 @pytest.fixture

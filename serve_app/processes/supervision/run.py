@@ -91,7 +91,7 @@ def _managed(instance: Instance, port_base: int | None) -> dict[StatusFile, Mana
     ray = ManagedRay(lambda: with_released_port(instance_of(port_base)), releases_of(instance))
     return {
         status_file_of(instance, Role.RAY): ray,
-        status_file_of(instance, Role.EDGE): ManagedEdge(edge_of(instance, port_base)),
+        status_file_of(instance, Role.EDGE): ManagedEdge(edge_of(instance)),
     }
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import application
-from tests.cluster.conftest import behind_edge
 from tests.cluster.gateway.conftest import ENVIRONMENT, gateway
 
 DIAGNOSING = "/diagnosing"
@@ -16,5 +15,10 @@ def edge(chromium, system):
     others = [shipped_application(name) for name in ("density", "flow", "loans")]
     others.append(shipped_application("console", env=ENVIRONMENT))
     diagnosing = application("diagnosing", DIAGNOSING, diagnose_detectors=True)
-    with behind_edge(system, diagnosing, gateway("gateway", "/api"), *others) as edge:
-        yield edge
+    before = dict(system.applications)
+    system.deploy(diagnosing, gateway("gateway", "/api"), *others)
+    edge = system.start_edge()
+    yield edge
+    edge.stop()
+    system.applications = before
+    system.deploy()
