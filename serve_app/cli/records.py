@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from deployments.customers import record_types
 from deployments.customers.records.transfer import (
     ImportResult,
@@ -41,9 +39,9 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
-    count = _check_file(options.file)
+    _check_file(options.file)
     url = Settings.of_instance(options.port_base).resolved_store_url
-    result = with_store(url, lambda store: _import_file(options.file, count, store))
+    result = with_store(url, lambda store: _import_file(options.file, store))
     notes.print(f"Imported {result.created} records; {result.already_there} existed already.")
     if result.conflicts:
         raise CommandError(_several("records were not imported", result.conflicts))
@@ -51,50 +49,39 @@ def _import(options: argparse.Namespace) -> None:
 
 async def _export_file(path: Path, store: Store) -> int:
     written = 0
-    with (
-        atomic_write(path, mode=0o600) as file,
-        tqdm(desc="Exporting", unit=" records") as progress,
-    ):
+    with atomic_write(path, mode=0o600) as file:
         async for line in export_lines(store, record_types()):
             file.write(line)
             written += 1
-            progress.update()
     return written
 
 
-def _check_file(path: Path) -> int:
-    """Count the records in the file.
+def _check_file(path: Path) -> None:
+    """Check each record in the file.
 
     Raises:
         CommandError: a line is not a valid record.
         OSError: the file cannot be read.
     """
-    count, faults = 0, []
-    for number, line in _numbered_lines(path, "Checking"):
+    faults = []
+    for number, line in _numbered_lines(path):
         try:
             parse_line(number, line, record_types())
-            count += 1
         except InvalidLine as error:
             faults.append(str(error))
     if faults:
         raise CommandError(_several("faults; nothing was imported", faults))
-    return count
 
 
-async def _import_file(path: Path, count: int, store: Store) -> ImportResult:
+async def _import_file(path: Path, store: Store) -> ImportResult:
     types = record_types()
     lines = (parse_line(number, line, types) for number, line in _numbered_lines(path))
-    result = ImportResult()
-    with tqdm(desc="Importing", unit=" records", total=count) as progress:
-        async for result in import_lines(store, lines):
-            progress.update(result.total - progress.n)
-    return result
+    return await import_lines(store, lines)
 
 
-def _numbered_lines(path: Path, progress: str | None = None) -> Iterator[tuple[int, bytes]]:
+def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
-        lines = tqdm(file, desc=progress, unit=" records", disable=progress is None)
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(file, start=1):
             if not line.isspace():
                 yield number, line
 

@@ -43,11 +43,6 @@ class ImportResult:
     conflicts: list[str] = field(default_factory=list)
     """A sentence for each record that was left out, because it conflicts with another."""
 
-    @property
-    def total(self) -> int:
-        """The number of records handled."""
-        return self.created + self.already_there + len(self.conflicts)
-
 
 async def export_lines(store: Store, record_types: RecordTypes) -> AsyncIterator[bytes]:
     """Yield every record as a line."""
@@ -77,8 +72,8 @@ def parse_line(number: int, line: bytes, record_types: RecordTypes) -> Line:
         raise InvalidLine(f"line {number}: {faults}") from None
 
 
-async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[ImportResult]:
-    """Create the records that the store does not have; yield the result after each batch.
+async def import_lines(store: Store, lines: Iterable[Line]) -> ImportResult:
+    """Create the records that the store does not have.
 
     An import can be repeated, also after it has failed: existing records stay as they are.
     """
@@ -86,7 +81,7 @@ async def import_lines(store: Store, lines: Iterable[Line]) -> AsyncIterator[Imp
     for batch in batches(lines):
         for service, of_service in groupby(batch, key=lambda line: line.service):
             await _import_batch(store, service, list(of_service), result)
-        yield result
+    return result
 
 
 async def _import_batch(store: Store, table: str, lines: list[Line], result: ImportResult) -> None:

@@ -10,22 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from load_tests.harness.waiting import wait_until
-from serve_app.processes.instance import Instance
-from serve_app.processes.process_tags import ROLE_TAG, Role
-from serve_app.processes.supervision.supervisor import MODULE, RUN, Supervisor
+from serve_app.processes.supervision.supervisor import MODULE, RUN
 
-GUARDED = """
-import sys
-from pathlib import Path
-from serve_app.processes.supervision import guard as program
-
-program.RESTART_S = 0.01
-program.guard([sys.executable, "-c", "print('up', flush=True); input()"], Path(sys.argv[1]))
-"""
 RUN_TWO = """
 import os, sys, time
 from pathlib import Path
@@ -68,25 +56,6 @@ def start(program: str, path: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_the_guard_restarts_what_it_guards_and_stops_it_at_its_end(tmp_path):
-    with start(GUARDED, tmp_path / "errors") as guard:
-        first = next_child(guard)
-        first.kill()
-        second = next_child(guard, after=first)
-        guard.terminate()
-        guard.wait(20)
-    assert not second.is_running()
-
-
-def next_child(guard: subprocess.Popen[str], after: psutil.Process | None = None) -> psutil.Process:
-    def found() -> list[psutil.Process]:
-        return [each for each in psutil.Process(guard.pid).children() if each != after]
-
-    wait_until(found, 20, "the process runs")
-    (child,) = found()
-    return child
-
-
 def test_the_edge_is_stopped_before_ray(tmp_path):
     with start(RUN_TWO, tmp_path) as supervisor:
         assert supervisor.stdout is not None
@@ -126,10 +95,3 @@ def test_lines_are_text_or_json_and_a_crash_loop_writes_few(tmp_path, form):
         assert (first["levelname"], first["message"]) == ("WARNING", "The edge has ended, 0.")
     else:
         assert re.fullmatch(r"[-\d]+ [:\d,]+ WARNING The edge has ended, 0\.", lines[0])
-
-
-def test_a_part_is_found_by_its_command_line(tmp_path, start_process):
-    supervisor = Supervisor(Instance(tmp_path), port_base=23000)
-    start_process(tmp_path, RUN, **{ROLE_TAG: str(Role.SUPERVISOR)})
-    assert supervisor.running(RUN) == []
-    assert supervisor.command(RUN)[3:] == [f"{MODULE}.{RUN}", "--port-base", "23000"]
