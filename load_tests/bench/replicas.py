@@ -24,25 +24,19 @@ from load_tests.bench.harness import (
     take_turns,
 )
 from load_tests.bench.report import Column, Results, load_tables
-from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import application
 from models.policy.form import SHIPPED_POLICY
-
-
-def _application(name: str, **changes: Any) -> dict[str, Any]:
-    prefix = "/" if name == "inference" else f"/{name}"
-    return shipped_application("inference", called=name, prefix=prefix, **changes)
-
 
 CANARY = {"agent_path": str(SHIPPED_POLICY), "states": "bench"}
 SHADOW = {"canary": {**CANARY, "mode": "shadow", "share": 1.0}}
 HALF = {"canary": {**CANARY, "mode": "canary", "share": 0.5}}
 PARTS: Mapping[str, tuple[str, Sequence[dict[str, Any]]]] = {
-    "one": ("one replica", [_application("inference")]),
-    "three": ("three, routed by run", [_application("inference-three", replicas=3)]),
-    "turns": ("three, in turn", [_application("turns", replicas=3)]),
-    "apart": ("three applications", [_application(f"apart-{number}") for number in (1, 2, 3)]),
-    "shadow": ("one, with a shadow", [_application("inference-shadow", user_config=SHADOW)]),
-    "canary": ("one, with a canary", [_application("inference-canary", user_config=HALF)]),
+    "one": ("one replica", [application("inference", "/")]),
+    "three": ("three, routed by run", [application("inference-three", "/three", 3)]),
+    "turns": ("three, in turn", [application("turns", "/turns", 3)]),
+    "apart": ("three applications", [application(f"apart-{n}", f"/apart-{n}") for n in (1, 2, 3)]),
+    "shadow": ("one, with a shadow", [application("inference-shadow", "/shadow", 1, SHADOW)]),
+    "canary": ("one, with a canary", [application("inference-canary", "/canary", 1, HALF)]),
 }
 """By part: the subject, and its applications. One must be at the root, or the edge takes Serve for
 down."""

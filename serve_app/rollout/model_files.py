@@ -24,9 +24,9 @@ from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.smoke_test import GATEWAY
 from serve_app.settings import Settings, variables_of
 
-_READERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
-    "serve_app.density:build": ("model_path", "DENSITY_MODEL_PATH", DensityService.read),
-    "serve_app.flow:build": ("model_path", "FLOW_MODEL_PATH", FlowService.read),
+_READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "serve_app.density:build": ("DENSITY_MODEL_PATH", DensityService.read),
+    "serve_app.flow:build": ("FLOW_MODEL_PATH", FlowService.read),
 }
 
 
@@ -94,14 +94,18 @@ def _readings(application: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
     builder = application["import_path"]
     if builder == INFERENCE:
         yield partial(_check_diagnosis, application)
-        named = list(_paths(application, "agent_path", "MAPPO_AGENT_PATH"))
-        for policy in named or [str(Settings().mappo_agent_path)]:
+        for policy in _served_policies(application):
             yield partial(_read_policy, application, policy)
     elif builder == GATEWAY:
         yield partial(_check_safety, application)
     elif builder in _READERS:
-        key, variable, read = _READERS[builder]
-        for path in _paths(application, key, variable):
+        variable, read = _READERS[builder]
+        user_configs = [
+            each.get("user_config") or {} for each in application.get("deployments", [])
+        ]
+        named = [variables_of(application).get(variable)]
+        named += [each.get("model_path") for each in user_configs]
+        for path in filter(None, named):
             yield partial(read, Path(path))
 
 
@@ -117,9 +121,9 @@ def _served_policies(inference: Mapping[str, Any]) -> Iterator[Path]:
             yield resolved(Path(canary["agent_path"]))
 
 
-def _read_policy(application: Mapping[str, Any], path: str) -> None:
+def _read_policy(application: Mapping[str, Any], path: Path) -> None:
     with suppress(InvalidNetworkError):  # reported separately
-        PolicyStep.load(resolved(Path(path)), network_of(application))
+        PolicyStep.load(path, network_of(application))
 
 
 def _check_diagnosis(application: Mapping[str, Any]) -> None:
@@ -131,13 +135,3 @@ def _check_diagnosis(application: Mapping[str, Any]) -> None:
 def _check_safety(application: Mapping[str, Any]) -> None:
     options = GatewayOptions.model_validate(application.get("args") or {})
     make_guard(options, network_of(application, whole=options.safety))
-
-
-def _paths(application: Mapping[str, Any], key: str, variable: str) -> Iterator[str]:
-    """Yield the paths under ``key``, and that of ``variable`` in the environment."""
-    environment = variables_of(application)
-    places = [application.get("args") or {}]
-    user_configs = [each.get("user_config") or {} for each in application.get("deployments", [])]
-    places += user_configs
-    places += [each.get("canary") or {} for each in user_configs]
-    yield from filter(None, [environment.get(variable), *(place.get(key) for place in places)])
