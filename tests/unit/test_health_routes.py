@@ -7,9 +7,10 @@ owned states.
 from pathlib import Path
 
 import pytest
+import yaml
 
 from load_tests.harness.shipped import shipped_config
-from serve_app.kubernetes import ManifestValues, documents
+from serve_app.kubernetes import ManifestValues, render
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +30,8 @@ def test_balancers_check_ray_and_not_the_services(config, path):
 
 def test_a_pod_is_ready_and_alive_by_checks_of_ray():
     values = ManifestValues("image", "redis:6379", 2, "istio")
-    for service in documents(shipped_config(), values)[::2]:
+    services = list(yaml.safe_load_all(render(shipped_config(), values)))[::2]
+    for service in services:
         (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
         (pod,) = workers["template"]["spec"]["containers"]
         probes = {pod[each]["httpGet"]["path"] for each in ("readinessProbe", "livenessProbe")}
