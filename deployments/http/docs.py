@@ -118,9 +118,7 @@ def add_docs(app: FastAPI) -> None:
     Args:
         app: made with ``docs_url=None, redoc_url=None``, else FastAPI's own pages come first.
     """
-    if app.docs_url or app.redoc_url or not app.openapi_url:
-        raise ValueError("add_docs needs docs_url=None, redoc_url=None and an openapi_url")
-    folder, _, schema = app.openapi_url.rpartition("/")
+    folder, _, schema = (app.openapi_url or "").rpartition("/")
     page = get_swagger_ui_html(
         openapi_url=schema,
         title=app.title,

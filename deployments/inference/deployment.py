@@ -66,13 +66,13 @@ class Inference(ReplicaBase):
     ) -> None:
         super().__init__(observability)
         self._guard = open_tokens and BearerGuard(open_tokens())
-        store, traces = open_store(), observability and observability.tracing
+        store = open_store()
         diagnoses = diagnoses_of(network, options.diagnose_detectors)
         state = np.zeros(state_width(diagnoses), np.float32)
         output = output_form(network, diagnoses)
         tag = network.digest if diagnoses is None else f"{network.digest} with diagnosis"
         try:
-            engine = await Engine.connect(options, state, output, tag, open_store, traces)
+            engine = await Engine.connect(options, state, output, tag, open_store)
         except ForeignStatesError as error:
             raise AnotherNetworkError(network, error) from error
         self._service = InferenceService(engine, network, diagnoses)

@@ -6,9 +6,6 @@ from ray._private.state import state
 from ray._private.utils import estimate_available_memory, get_num_cpus
 from ray.util.metrics import Counter
 
-SERVE_NAMESPACE = "serve"
-"""Namespace of the replicas' actors."""
-
 
 def read_actor_process(actor_id: str) -> tuple[str, int]:
     """Return node id and process id of an actor, as the GCS knows it; block until it answers.

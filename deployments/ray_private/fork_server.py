@@ -33,7 +33,10 @@ _REQUEST_BYTES, _REQUEST_S = 1 << 20, 1.0
 
 
 class _ActorClassID:
-    """Names classes of actors without Ray's random generator, whose state a fork would copy."""
+    """Names classes of actors without Ray's random generator, whose state a fork would copy.
+
+    Ray kills a process that receives different tasks of one name.
+    """
 
     @staticmethod
     def from_random() -> Any:
@@ -47,9 +50,8 @@ def main() -> None:
     if not sys.flags.safe_path:
         del sys.path[0]  # this folder, whose modules have names of others
     preload()
-    may_fork = draws_differ()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    if worker := fork_workers(socket.socket(fileno=LISTENER), may_fork):
+    if worker := fork_workers(socket.socket(fileno=LISTENER)):
         run(worker)
 
 
@@ -66,38 +68,14 @@ def preload() -> None:
     gc.freeze()  # the garbage collector would write to each page, which ends its being shared
 
 
-def draws_differ() -> bool:
-    """Return whether forked workers draw different random numbers for the names of their tasks.
-
-    They do as long as Ray's generator has not been used here. Ray kills a process that receives
-    different tasks of one name.
-    """
-    from ray._raylet import JobID, PlacementGroupID
-
-    drawn = set()
-    for _ in range(2):
-        reader, writer = os.pipe()
-        if os.fork() == 0:
-            os.write(writer, PlacementGroupID.of(JobID.from_int(1)).binary())
-            os._exit(0)
-        os.close(writer)
-        drawn.add(os.read(reader, 64))
-        os.close(reader)
-    return len(drawn - {b""}) == 2
-
-
-def fork_workers(listener: socket.socket, may_fork: bool) -> dict[str, Any] | None:
-    """Fork a worker for each request; return its request in the worker, and None at the end.
-
-    Args:
-        may_fork: otherwise no worker is forked, and setup_worker.py starts each one.
-    """
+def fork_workers(listener: socket.socket) -> dict[str, Any] | None:
+    """Fork a worker for each request; return its request in the worker, and None at the end."""
     raylet = os.pidfd_open(int(os.environ["RAY_RAYLET_PID"]))
     while raylet not in select.select([listener.fileno(), raylet], [], [])[0]:
         with contextlib.suppress(OSError), listener.accept()[0] as connection:
             connection.settimeout(_REQUEST_S)
             request, streams, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 3)
-            if request and may_fork and os.fork() == 0:
+            if request and os.fork() == 0:
                 try:
                     os.setpgid(0, 0)
                     connection.sendall(b"forked")

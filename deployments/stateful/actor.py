@@ -50,8 +50,6 @@ from deployments.stateful.shards import (
 from deployments.stateful.table import full_size
 from deployments.stateful.watchdog import Watchdog
 from deployments.store import Store, StoreUnavailable
-from deployments.tracing import process
-from deployments.tracing.process import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 
@@ -147,10 +145,10 @@ class StateActor:
 
     def __init__(self, config: ActorConfig, shard: int) -> None:
         app, self._config, self._shard = config.app, config, shard
-        self._name = f"hidden_states_{app}_{shard}"
+        log_name = f"hidden_states_{app}_{shard}"
         tags = {"application": app, "component_name": "hidden_states", "shard": str(shard)}
-        log_file = serve_logs_folder() / f"{self._name}.log"
-        write_to(log_file, self._name, config.json_lines, **tags)
+        log_file = serve_logs_folder() / f"{log_name}.log"
+        write_to(log_file, log_name, config.json_lines, **tags)
         self._options = config.options
         self._store = config.open_store()
         self._cluster = RayCluster()
@@ -175,14 +173,13 @@ class StateActor:
         """The home, once it acts."""
         return self._home if self._home is not None and self._home.ready else None
 
-    async def describe(self, options: StateOptions, tracing: TracingOptions | None) -> Description:
+    async def describe(self, options: StateOptions) -> Description:
         """Adopt the options of a replica, and return where the table is.
 
         Raises:
             OtherLayoutError: never again.
             UnavailableError: not now.
         """
-        process.start(tracing, "hidden-states", self._name)
         self._options = options
         if self._home is not None:
             await self._home.configure(options)

@@ -20,7 +20,6 @@ from deployments.stateful.row import Array, RowForm, key_of, name_of, variant_of
 from deployments.stateful.shards import shard_of
 from deployments.stateful.table import Listed, Operation, Table
 from deployments.store import Store
-from deployments.tracing.process import TracingOptions
 
 CHANGE_TIMEOUT_S = 4.0
 _PART = 1000
@@ -66,7 +65,6 @@ class Engine:
         output: np.dtype[Any],
         tag: str,
         open_store: Callable[[], Store],
-        tracing: TracingOptions | None = None,
     ) -> Self:
         """Return the engine of the Serve replica that this is called in.
 
@@ -92,9 +90,7 @@ class Engine:
         form = RowForm(np.dtype((state.dtype, state.shape)), output)
         app, store = serve.get_replica_context().app_name, open_store()
         try:
-            shards = await connect_tables(
-                options, form, tag, open_store, store, app, tracing, writes_json()
-            )
+            shards = await connect_tables(options, form, tag, open_store, store, app, writes_json())
         finally:
             await store.close()
         return cls(shards, form, durable=options.durability == "durable")

@@ -33,7 +33,6 @@ from deployments.stateful.shards import (
 from deployments.stateful.table import Table
 from deployments.stateful.watchdog import Watchdog
 from deployments.store import Store, StoreUnavailable
-from deployments.tracing.process import TracingOptions
 
 logger = logging.getLogger("ray.serve")
 
@@ -171,7 +170,6 @@ async def connect_tables(
     open_store: OpenStore,
     store: Store,
     app: str,
-    tracing: TracingOptions | None = None,
     json_lines: bool = False,
 ) -> list[Shard]:
     """Connect this replica to the homes of all shards, and create those that are missing.
@@ -191,7 +189,7 @@ async def connect_tables(
 
     async def describe(shard: int) -> Description:
         actor = await asyncio.to_thread(config.find_or_create, shard)
-        told: Description = await _call(actor.describe, options, tracing)
+        told: Description = await _call(actor.describe, options)
         return told
 
     async def dismiss(present: Layout, shard: int, leaves: bool) -> None:

@@ -9,18 +9,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 import ray
 from ray.serve._private.common import ReplicaState
-from ray.serve._private.constants import SERVE_NAMESPACE
 from ray.serve._private.logging_utils import StreamToLogger
 from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments import ray_private
-from deployments.ray_private import core, serve
-from deployments.ray_private.serve import Front, prepare_log, read_front, replicas_of
+from deployments.ray_private import core
+from deployments.ray_private.serve import prepare_log, replicas_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "lab", "deployments", "serve_app", "tools", "load_tests")
@@ -56,10 +54,6 @@ def test_it_was_read_in_the_installed_version():
     assert ray.__version__.startswith(f"{ray_private.READ_IN}.")
 
 
-def test_replicas_are_in_the_namespace_that_serve_names():
-    assert core.SERVE_NAMESPACE == SERVE_NAMESPACE
-
-
 @pytest.mark.parametrize(
     ("known", "process"), [("ALIVE", ("n1", 7)), ("RESTARTING", ("n1", 7)), ("DEAD", ("", 0))]
 )
@@ -67,36 +61,6 @@ def test_an_actor_that_is_dead_for_good_has_no_process(monkeypatch, known, proce
     actor = {"State": known, "Address": {"NodeID": "n1"}, "Pid": 7}
     monkeypatch.setattr(core, "state", SimpleNamespace(actor_table=lambda actor_id: actor))
     assert core.read_actor_process("an id") == process
-
-
-def test_of_the_living_actors_those_with_a_name_have_a_place(monkeypatch):
-    def actor_table(actor_id, actor_state_name):
-        assert actor_state_name == "ALIVE"
-        names = {"1": "hidden", "2": ""}
-        return {i: {"Name": name, "Address": {"NodeID": "n1"}} for i, name in names.items()}
-
-    monkeypatch.setattr(core, "state", SimpleNamespace(actor_table=actor_table))
-    assert core.read_actor_places() == {"hidden": "n1"}
-
-
-class Deployment(NamedTuple):
-    app_name: str
-
-
-async def test_the_front_is_serves_address_and_the_routes_of_what_has_one(monkeypatch):
-    endpoints: dict[Deployment, dict[str, str | None]] = {
-        Deployment("gateway"): {"route": "/api"},
-        Deployment("called by handle"): {"route": None},
-    }
-
-    async def get_all_endpoints():
-        return endpoints
-
-    controller = SimpleNamespace(get_all_endpoints=SimpleNamespace(remote=get_all_endpoints))
-    config = SimpleNamespace(host="10.1.2.3", port=8000)
-    client = SimpleNamespace(_controller=controller, http_config=config)
-    monkeypatch.setattr(serve, "_get_global_client", lambda: client)
-    assert await read_front() == Front("10.1.2.3", 8000, {"gateway": "/api"})
 
 
 def test_a_line_of_a_replicas_log_names_its_request_once(monkeypatch):

@@ -67,21 +67,6 @@ class TestAnswers:
         client = client_of(app_with(routed_by), root_path=prefix)
         assert (await client.post(f"{prefix}{PATH}")).content == b"the table"
 
-    async def test_what_is_no_http_request_is_passed_on(self):
-        started = asyncio.Event()
-
-        async def receive():
-            return {"type": "lifespan.shutdown" if started.is_set() else "lifespan.startup"}
-
-        sent = []
-
-        async def send(message):
-            sent.append(message["type"])
-            started.set()
-
-        await app_with(max_waiting=0, counts_others=True)({"type": "lifespan"}, receive, send)
-        assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-
 
 class TestWrongMethods:
     @pytest.mark.parametrize("method", ["HEAD", "DELETE", "PATCH"])

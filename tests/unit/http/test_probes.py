@@ -64,13 +64,6 @@ def readiness(store):
 
 class TestReadiness:
     @virtual_time
-    async def test_200_pollers_at_once_are_one_call(self, store, readiness):
-        store.slow_s = 0.3
-        verdicts = await asyncio.gather(*(readiness.results() for _ in range(200)))
-        assert verdicts == [THERE] * 200
-        assert store.calls == 1
-
-    @virtual_time
     async def test_however_often_it_is_asked_the_store_is_once_a_second(self, store, readiness):
         for _ in range(1000):
             await readiness.results()
@@ -121,14 +114,6 @@ class TestReadiness:
         await asyncio.sleep(OLD_S)
         store.slow_s = 3600
         assert await readiness.results() == GONE
-
-    @virtual_time
-    async def test_whoever_stops_asking_stops_no_one_else(self, store, readiness):
-        store.slow_s = 1
-        first, second = (asyncio.create_task(readiness.results()) for _ in range(2))
-        await asyncio.sleep(0.1)
-        first.cancel()
-        assert await second == THERE
 
     @virtual_time
     async def test_a_look_is_no_part_of_the_request_that_began_it(self):

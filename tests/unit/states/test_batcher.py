@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deployments.stateful import batcher as batcher_module
@@ -240,6 +241,26 @@ class TestDurable:
         assert {type(each) for each in unknown} == {OutcomeUnknownError}
         assert batcher.counts.raced == 1
         assert len(store.numbers) == 2
+
+
+class TestRaces:
+    @pytest.mark.parametrize("kind", ["import", "fork"])
+    async def test_an_import_in_the_middle_of_a_turn_comes_before_it(self, states, kind):
+        def engine() -> Engine:
+            return Engine([LocalShard(states.table)], FORM)
+
+        async def act(other: Engine) -> None:
+            await (other.write("run", made) if kind == "import" else other.fork("source", "run"))
+
+        made = {"junction": (40, np.arange(8, dtype="<u4"))}
+        await engine().write("source", made)
+        await engine().write("run", {"junction": (40, np.zeros(8, "<u4"))})
+        pause = Pause(engine)
+        batcher = states.batcher(InterruptedShard(LocalShard(states.table), pause))
+        pause.act = act
+        assert await batcher.submit(KEY, 9) == ((1, 2, 3, 4, 5, 6, 7, 9), 41)
+        assert (await engine().read("run"))["junction"][0] == 41
+        assert batcher.counts.raced == 1
 
 
 class TestObservers:

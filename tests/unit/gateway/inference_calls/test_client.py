@@ -116,14 +116,3 @@ async def test_a_second_call_that_succeeds_is_a_success_for_the_breaker():
         Decided(1)
     ] * BREAKER_FAILURES * 2
     assert client.breaker.state is State.CLOSED
-
-
-@virtual_time
-async def test_a_caller_that_gives_up_in_the_pause_makes_no_second_call():
-    fake = FakeCalls(down(), 1)
-    call = asyncio.create_task(client_of(fake).act(STEP))
-    await asyncio.sleep(RETRY_PAUSE_S / 2)
-    call.cancel()
-    await asyncio.wait([call])
-    assert call.cancelled()
-    assert len(fake.calls) == 1
