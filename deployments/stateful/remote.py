@@ -38,7 +38,7 @@ CALL_TIMEOUT_S = 2.0
 RUN_TIMEOUT_S = 10.0
 COPIED_TIMEOUT_S = 4.5  # the home has a shorter one
 
-_READS = ("get", "rows_of", "list", "counts", "latest")
+_READS = ("get", "rows_of", "list", "latest")
 _ERRORS: dict[str, type[StateError]] = {
     each.__name__: each
     for each in (TooManyStatesError, TableFullError, UnavailableError, OutcomeUnknownError)
@@ -261,10 +261,6 @@ class RemoteTable:
     async def latest(self) -> int:
         number: int = await self._call("latest")
         return number
-
-    async def counts(self) -> tuple[int, int]:
-        n_states, limit = await self._call("counts")
-        return n_states, limit
 
     async def write(
         self,

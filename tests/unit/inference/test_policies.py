@@ -85,16 +85,6 @@ async def test_while_only_one_replica_has_the_new_share_each_policy_steps_its_ow
     assert [len(each) for each in by_policy.values()] == [60, 60, 100, 100]
 
 
-async def test_a_reset_clears_a_run_of_every_policy(replicas, service):
-    await make_steps(service, LOW, 2)
-    await reconfigure(service, canary=replicas.canary())
-    await make_steps(service, LOW, 3)
-    await service.reset(LOW)
-    assert_replays(SMALL, await make_steps(service, LOW, 2), reference=SECOND)
-    await reconfigure(service)
-    assert_replays(SMALL, await make_steps(service, LOW, 2))
-
-
 async def test_a_promoted_canary_continues_its_runs_and_begins_the_others(
     replicas, service, monkeypatch
 ):

@@ -66,27 +66,6 @@ async def test_an_ended_run_begins_anew(client):
     assert (await client.delete("/runs/never-begun")).status_code == 200
 
 
-async def test_a_fork_goes_on_from_the_states_and_leaves_the_run_as_it_is(client):
-    await drive(client, "one")
-    await drive(client, "one", BIG, 2)
-    await drive(client, "fork", BIG, 5)  # is cleared
-    answer = await client.post("/runs/one/fork", json={"run_id": "fork"})
-    assert answer.json() == {"run": "fork", "steps": {BIG: 2, SMALL: 3}}
-    for run in ("one", "fork"):
-        await goes_on(client, run)
-        await goes_on(client, run, BIG, 2)
-
-
-async def test_an_exported_run_is_restored_under_any_name(client):
-    await drive(client, "one")
-    file = (await client.get("/runs/one/state")).content
-    await drive(client, "one", SMALL, 2)
-    for run in ("one", "two"):
-        answer = await client.put(f"/runs/{run}/state", content=file)
-        assert answer.json() == {"run": run, "steps": {SMALL: 3}}
-        await goes_on(client, run)
-
-
 KEY = {"Idempotency-Key": "key"}
 
 
