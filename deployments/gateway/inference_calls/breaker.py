@@ -27,7 +27,7 @@ class CircuitBreaker:
 
     Args:
         failures: in a row, that open the breaker.
-        pause_s: from opening to the first probe. There is one probe at a time.
+        pause_s: from opening to the first probe, and between two.
         on_change: called with the new state.
         clock: monotonic seconds.
     """
@@ -44,16 +44,14 @@ class CircuitBreaker:
         self._on_change = on_change
         self._clock = clock
         self._failures = 0
-        self._opened_at: float | None = None
-        self._probing = False
+        self._probed_at: float | None = None  # or opened; None while it is closed
 
     @property
     def state(self) -> State:
-        if self._opened_at is None:
+        if self._probed_at is None:
             return State.CLOSED
-        if self._clock() - self._opened_at < self._pause_s:
-            return State.OPEN
-        return State.HALF_OPEN
+        is_pause = self._clock() - self._probed_at < self._pause_s
+        return State.OPEN if is_pause else State.HALF_OPEN
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -63,37 +61,32 @@ class CircuitBreaker:
             InferenceUnavailableError: the breaker is open, and the call must not be made.
         """
         state = self.state
-        if state is State.OPEN or (state is State.HALF_OPEN and self._probing):
+        if state is State.OPEN:
             raise InferenceUnavailableError("breaker_open")
-        is_probe = state is State.HALF_OPEN
-        self._probing = self._probing or is_probe
+        if state is State.HALF_OPEN:
+            self._probed_at = self._clock()
         try:
             yield
         except InferenceUnavailableError as error:
             if error.cause == "too_many_states":
                 self._succeeded()
             else:
-                self._failed(is_probe)
+                self._failed()
             raise
         except Exception:  # a cancellation says nothing
             self._succeeded()
             raise
         else:
             self._succeeded()
-        finally:
-            if is_probe:
-                self._probing = False
 
     def _succeeded(self) -> None:
         self._failures = 0
-        if self._opened_at is not None:
-            self._opened_at = None
+        if self._probed_at is not None:
+            self._probed_at = None
             self._on_change(State.CLOSED)
 
-    def _failed(self, is_probe: bool) -> None:
+    def _failed(self) -> None:
         self._failures += 1
-        closed = self._opened_at is None
-        if is_probe or (closed and self._failures >= self._max_failures):
-            self._opened_at = self._clock()
-            if closed:
-                self._on_change(State.OPEN)
+        if self._probed_at is None and self._failures >= self._max_failures:
+            self._probed_at = self._clock()
+            self._on_change(State.OPEN)
