@@ -84,10 +84,7 @@ def sample(traceparent: str | None) -> list[Trace] | None:
     Args:
         traceparent: header of the request.
     """
-    decision = _spans.sampler.decide(traceparent) if _spans is not None else False
-    if decision is False:
-        return None
-    return [decision] if isinstance(decision, Trace) else []
+    return None if _spans is None else _spans.sampler.decide(traceparent)
 
 
 def of_request(

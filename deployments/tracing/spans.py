@@ -48,15 +48,15 @@ class Sampler:
         self._left = float(MAX_PER_S)
         self._filled_at = clock()
 
-    def decide(self, traceparent: str | None) -> Trace | bool:
-        """Return the trace to continue, or whether to begin one."""
+    def decide(self, traceparent: str | None) -> list[Trace] | None:
+        """Return the sender's span of a traced request, if any; None when it is not traced."""
         if traceparent == NOT_TRACED:  # as the gateway sends for nearly all
-            return False
+            return None
         sender = sender_of(traceparent) if traceparent else None
         records = sender.records if sender else self._random() < self._share
         if not (records and self._take_place()):
-            return False
-        return sender.trace if sender else True
+            return None
+        return [sender.trace] if sender else []
 
     def _take_place(self) -> bool:
         now = self._clock()

@@ -23,12 +23,12 @@ class Client(BaseClient[Blocking]):
     def _open(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()  # so that the loop ends after the calls that were begun
-        thread = threading.Thread(
+        self._thread = threading.Thread(
             target=_serve, args=[self._loop], name="greenwave-client", daemon=True
         )
-        thread.start()
+        self._thread.start()
         # also for a client that is not closed, at the end of the program at the latest
-        self._end = weakref.finalize(self, _end, self._loop, thread, self._exchange)
+        self._end = weakref.finalize(self, _end, self._loop, self._thread, self._exchange)
 
     def close(self) -> None:
         """Close the connections; later calls raise InvalidInputError."""
@@ -44,6 +44,7 @@ class Client(BaseClient[Blocking]):
 
     def _perform(self, call: Call[Result], /) -> Result:
         with self._lock:
+            self._closed |= not self._thread.is_alive()  # as in a forked process
             self._check_open(call)
             done = asyncio.run_coroutine_threadsafe(self._engine.complete(call), self._loop)
         try:
