@@ -79,11 +79,11 @@ def figures(sums: Sums) -> dict[str, float | None]:
         "mean_entropy_nats": _ratio(sums["entropy_sum"], sums["entropy_count"]),
         "mean_step_ms": _ratio(sums["step_ms_sum"], sums["step_ms_count"]),
         "observed_out_of_range": _ratio(outside, outside + inside),
-        "steps_passed_on": sums["steps_passed_on_total"],
+        "steps_passed_on": int(sums["steps_passed_on_total"]),
         "shadow_agreement": _ratio(sums["shadow_agreed"], compared),
         "shadow_compared": int(compared),
-        "shadow_skipped": sums["shadow_skipped"],
-        "shadow_failed": sums["shadow_failed"],
+        "shadow_skipped": int(sums["shadow_skipped"]),
+        "shadow_failed": int(sums["shadow_failed"]),
     }
 
 
@@ -91,29 +91,17 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-_ROWS = (
-    ("decisions", "decisions", ",d"),
-    ("mean entropy, nats", "mean_entropy_nats", ".3f"),
-    ("mean batched step, ms", "mean_step_ms", ".3f"),
-    ("observed values out of range", "observed_out_of_range", ".2%"),
-    ("steps left to the other policy", "steps_passed_on", ",.0f"),
-    ("shadow: same action", "shadow_agreement", ".1%"),
-    ("shadow: steps compared", "shadow_compared", ",d"),
-    ("shadow: skipped", "shadow_skipped", ",.0f"),
-    ("shadow: failed", "shadow_failed", ",.0f"),
-)
-"""Each line of the table: its title, its figure, and the form of that."""
-
-
 def comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
     """Return a table with a column for each configured policy."""
     columns = policies_of(user_config)
     table = Table("since its replicas started", *columns)
     shown = [figures(metrics[policy]) for policy in columns.values()]
-    for title, name, form in _ROWS:
-        table.add_row(title, *(_number(each[name], form) for each in shown))
+    for name in shown[0]:
+        table.add_row(name.replace("_", " "), *(_in_words(each[name]) for each in shown))
     return table
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+def _in_words(figure: float | None) -> str:
+    if figure is None:
+        return "-"
+    return f"{figure:,}" if isinstance(figure, int) else f"{figure:.3f}"

@@ -54,9 +54,9 @@ def test_a_table_compares_the_policies():
         if "│" in line
     ]
     assert ["decisions", "40", "5"] in rows
-    assert ["mean entropy, nats", "-", "0.250"] in rows
-    assert ["shadow: same action", "-", "75.0%"] in rows
-    assert ["shadow: skipped", "0", "7"] in rows
+    assert ["mean entropy nats", "-", "0.250"] in rows
+    assert ["shadow agreement", "-", "0.750"] in rows
+    assert ["shadow skipped", "0", "7"] in rows
 
 
 def test_every_node_of_the_cluster_is_scraped_and_a_missing_one_reported(ray_api):
