@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lab.evaluate.cases import FALLBACKS, POLICY, STUDIES, names
-from lab.evaluate.runs import Run, means_of, robust, values_of
+from lab.evaluate.runs import Run, means_of, medians_of, values_of
 from lab.evaluate.statistics import Estimate, estimate
 from lab.tables import markdown
 
@@ -63,11 +63,7 @@ def write_policy_report(runs: Sequence[Run], folder: Path) -> None:
         lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
     lines += _table(
         "Median and interquartile mean of the time loss, s per vehicle (jammed runs)",
-        {
-            (level, each): robust(_of(compared, [level], [each]))
-            for level in levels
-            for each in controllers
-        },
+        medians_of(compared),
         levels,
         controllers,
     )

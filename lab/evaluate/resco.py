@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from lab.evaluate.cases import RESCO, STUDIES, names
-from lab.evaluate.runs import Run, means_of, robust
+from lab.evaluate.runs import Run, means_of, medians_of
 from lab.evaluate.statistics import Estimate
 from lab.tables import markdown
 
@@ -104,18 +104,14 @@ def _medians(runs: Sequence[Run], controllers: Sequence[str], maps: Sequence[str
     published = read_published("delay_s")["fixed time"]
     title = "Median and interquartile mean of the delay, seconds per vehicle (jammed runs)"
     yield from ("", f"## {title}", "")
+    cells = medians_of(runs)
     yield from markdown(
         ["map", *controllers, "fixed time, published"],
         (
-            [name, *(_median(runs, name, each) for each in controllers), published.get(name, "")]
+            [name, *(cells.get((name, each), "") for each in controllers), published.get(name, "")]
             for name in maps
         ),
     )
-
-
-def _median(runs: Iterable[Run], name: str, controller: str) -> str:
-    of_cell = [run for run in runs if (run.traffic, run.controller) == (name, controller)]
-    return robust(of_cell) if of_cell else ""
 
 
 def _best_published(measure: str) -> dict[str, str]:

@@ -169,7 +169,15 @@ def means_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], Estimat
     return {cell: estimate(measured) for cell, measured in values if None not in measured}
 
 
-def robust(runs: Sequence[Run]) -> str:
+def medians_of(runs: Iterable[Run]) -> dict[tuple[str, str], str]:
+    """Return median and interquartile mean of the delay by traffic and controller, and the jams."""
+    cells: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        cells[run.traffic, run.controller].append(run)
+    return {cell: _median(known) for cell, known in cells.items()}
+
+
+def _median(runs: Sequence[Run]) -> str:
     """Return the median and the interquartile mean of one cell's delay, and how many runs jammed.
 
     A run has jammed if its delay is above 1.5 x the median, or more than a third of its vehicles

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from lab.net.net import load_net
-from lab.sim.breakdown import Breakdown, breakdown_elements
 from lab.sim.daily_demand import HOUR_S, DailyDemand, DayProfile, read_demand
 from lab.sim.scenario import Scenario
 from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED
@@ -15,6 +16,24 @@ from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED
 DECISION_S, YELLOW_S, MIN_GREEN_S = 5, 3, 5
 MORNING_RUSH_S = 15 * HOUR_S // 2
 BREAKDOWN_S = (20 * 60, 40 * 60)
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A vehicle that stops on a lane and closes it to the others.
+
+    Attributes:
+        edge, lane: where; the lane is its number from the kerb.
+        position: share of the edge's length.
+        depart_s: when the vehicle sets out, in seconds of the day.
+        duration_s: how long it stands.
+    """
+
+    edge: str
+    lane: int
+    position: float
+    depart_s: int
+    duration_s: int
 
 
 def shipped_demand(
@@ -55,8 +74,28 @@ def shipped_scenario(
         DECISION_S,
         YELLOW_S,
         min_green_s=MIN_GREEN_S,
-        elements=(*elements, *breakdown_elements(load_net(NET_FILE), breakdowns)),
+        elements=(*elements, *_breakdown_elements(breakdowns)),
     )
+
+
+def _breakdown_elements(breakdowns: Iterable[Breakdown]) -> Iterator[str]:
+    """Yield the vehicles as elements of a SUMO additional file, in XML."""
+    net = load_net(NET_FILE)
+    for number, each in enumerate(sorted(breakdowns, key=lambda each: each.depart_s)):
+        length_m = net.edge_lanes[each.edge][0].length_m
+        vehicle = ET.Element("vehicle", id=f"breakdown{number}", depart=f"{each.depart_s}")
+        ways_there = (net.route(entry, each.edge) for entry in net.entries)
+        ways_on = (net.route(each.edge, end) for end in net.exits)
+        there, on = (min(filter(None, ways), key=len) for ways in (ways_there, ways_on))
+        ET.SubElement(vehicle, "route", edges=" ".join(there + on[1:]))
+        ET.SubElement(
+            vehicle,
+            "stop",
+            lane=f"{each.edge}_{each.lane}",
+            endPos=f"{each.position * length_m:.1f}",
+            duration=f"{each.duration_s}",
+        )
+        yield ET.tostring(vehicle, encoding="unicode")
 
 
 def draw_shipped_breakdown(

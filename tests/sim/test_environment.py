@@ -13,11 +13,10 @@ import libsumo
 
 from lab.net.importing import import_network
 from lab.net.net import load_net
-from lab.sim.breakdown import Breakdown
 from lab.sim.controllers import CONTROLS, KeepPhase, run
 from lab.sim.environment import Environment
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
-from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from lab.sim.shipped import MORNING_RUSH_S, Breakdown, shipped_demand, shipped_scenario
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.signals.safety import Limits
 from models.signals.signal import read_signals

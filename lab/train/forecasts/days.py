@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.sim.breakdown import Breakdown
 from lab.sim.daily_demand import HOUR_S, DayProfile, read_demand
-from lab.sim.shipped import draw_shipped_breakdown
+from lab.sim.shipped import Breakdown, draw_shipped_breakdown
 from models.networks.shipped import DEMAND_FILE
 
 DAYS_PER_WEEK = 7
