@@ -11,7 +11,7 @@ import libsumo
 
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.environment import Environment
-from lab.sim.scenario import InvalidScenarioError, Scenario
+from lab.sim.scenario import Scenario
 from lab.train.rewards import Rewards
 from tests.sim.towns import Town
 
@@ -81,8 +81,3 @@ def test_rewards_add_up_to_the_weighted_delay(scenario):
     weighed = metrics.demanded + (WEIGHT - 1) * metrics.classes["bus"][0]
     assert metrics.weighed_delay_s(0, WEIGHT) != metrics.delay_s
     assert total_s == pytest.approx(metrics.weighed_delay_s(0, WEIGHT) * weighed, rel=0.08)
-
-
-def test_a_negative_weight_is_refused(scenario):
-    with pytest.raises(InvalidScenarioError, match="A bus counts as 0 to 1000 vehicles"):
-        replace(scenario, bus_weight=-1)

@@ -105,22 +105,6 @@ def test_the_capacity_is_the_last_demand_of_which_enough_is_served():
     assert first.endswith("| 1001 |")
 
 
-@pytest.mark.parametrize("guard", ["", GUARDED])
-def test_at_every_level_sumos_two_controls_have_the_same_phases(guard):
-    made = {
-        (job.traffic.name, job.case.name): job.control(job.scenario)
-        for job in plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY)
-        if job.case.control.startswith(("actuated", "delay"))
-    }
-    for level in LEVELS:
-        by_gaps, by_delay = made[level, f"actuated{guard}"], made[level, f"delay-based{guard}"]
-        assert isinstance(by_gaps, Programs)
-        assert isinstance(by_delay, Programs)
-        elements = [each.replace("delay_based", "actuated") for each in by_delay.elements]
-        assert elements == list(by_gaps.elements)
-        assert by_delay != by_gaps
-
-
 def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repeated():
     jobs = plan_jobs("detectors", range(1, 3), SHIPPED_POLICY)
     known = [job for job in jobs if not job.scenario.detectors]

@@ -170,17 +170,6 @@ def test_a_policy_never_takes_an_unavailable_action():
     assert actions == {each.id: each.n_phases - 1 for each in SHIPPED.junctions.values()}
 
 
-def test_a_policy_keeps_its_hidden_states_for_one_run():
-    def confidences(steps: int) -> np.ndarray:
-        controller = policy_of()
-        for _ in range(steps):
-            controller.act(observe())
-        return controller._hidden
-
-    assert (confidences(2) == confidences(2)).all()
-    assert (confidences(1) != confidences(2)).any()
-
-
 class Counting:
     """Answers 1, and counts its steps."""
 

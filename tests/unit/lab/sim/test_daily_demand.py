@@ -85,8 +85,3 @@ def test_unusual_traffic_has_other_turns_and_entries_and_as_many_vehicles():
     assert any(abs(a.morning / b.morning - 1) > 0.5 for a, b in zip(unusual, usual, strict=True))
     trips = replace(RUSH, unusual=1).trips(1)
     assert {trip.route for trip in trips} <= {trip.route for trip in RUSH.trips(1)}
-
-
-def test_a_breakdown_may_close_a_lane_wherever_another_stays_open():
-    wide = {edge for edge, lanes in NET.edge_lanes.items() if len(lanes) > 1}
-    assert set(FILE.closed_lanes_on) == wide

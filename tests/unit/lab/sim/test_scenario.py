@@ -67,6 +67,7 @@ def test_short_names_and_traffic_of_additional_files_are_read_without_an_end(tmp
         ({"decision_s": 0}, "Decisions take a second at least"),
         ({"min_green_s": -1}, "no time is negative"),
         ({"all_red_s": 7}, "must be shorter than a decision"),
+        ({"bus_weight": -1}, "A bus counts as 0 to 1000 vehicles"),
         (
             {"demand": RouteFiles((NET_FILE.with_name("none.rou.xml"),))},
             r"none\.rou\.xml is not there",

@@ -80,14 +80,10 @@ def test_another_content_is_refused_with_its_reason(path, content, reason):
     assert str(path) in str(refusal.value)
 
 
-def test_a_missing_file_is_refused(path):
-    with pytest.raises(InvalidPolicyFileError, match="no such file"):
-        read_weights(path, SHIPPED)
-
-
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(InvalidPolicyFileError, match="not a PyTorch state dict"):
-        read_weights(tmp_path, SHIPPED)
+def test_a_missing_file_and_a_folder_are_refused(path, tmp_path):
+    for named, reason in ((path, "no such file"), (tmp_path, "not a PyTorch state dict")):
+        with pytest.raises(InvalidPolicyFileError, match=reason):
+            read_weights(named, SHIPPED)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 5000])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab.train.policy_network import RecurrentPolicy, mask_logits
+from lab.train.policy_network import mask_logits
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
@@ -62,14 +62,6 @@ def test_agents_of_one_observation_differ_only_for_a_policy_that_sees_them(agent
     hidden = policy(inputs, np.zeros((3, 128), np.float32), network.unavailable[agents]).hidden
     assert (hidden[0] != hidden[1]).any() == agent_id
     assert (hidden[0] != hidden[2]).any() == agent_id
-
-
-@SEES_AGENTS
-def test_the_network_for_training_has_the_same_form(tmp_path, agent_id):
-    form = PolicyForm.of(small_city(), agent_id)
-    path = save(RecurrentPolicy(form), tmp_path / "agent.th")
-    weights = read_weights(path, small_city())
-    assert {name: each.shape for name, each in weights.items()} == form.shapes
 
 
 def refusal(agent: Agent, network: Network, folder) -> str:
