@@ -90,9 +90,6 @@ class TestCreateMany:
         assert len(await scanned(store)) == 2500
         assert await store.get_by_index(TABLE, "i2499") == b"2499"
 
-    async def test_nothing_to_create(self, store):
-        assert await store.create_many(TABLE, []) == []
-
 
 class TestGet:
     async def test_an_unknown_key_or_index_is_none(self, store):
@@ -166,9 +163,6 @@ class TestDelete:
         await store.change(TABLE, dict.fromkeys(keys, b"x"), when=ANYHOW)
         assert await store.delete_many(TABLE, keys) == 2500
         assert await scanned(store) == {}
-
-    async def test_nothing_to_delete(self, store):
-        assert await store.delete_many(TABLE, []) == 0
 
 
 class TestChange:

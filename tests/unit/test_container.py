@@ -108,11 +108,6 @@ def test_its_command_is_one_of_the_command_line(final):
     assert parsed.foreground
 
 
-def test_it_bears_the_labels_that_tools_read(final):
-    for label in ("title", "description", "licenses"):
-        assert f"org.opencontainers.image.{label}=" in final["LABEL"]
-
-
 def test_no_secret_is_in_it():
     assert re.findall(r"(?i)(password|secret|token)\s*=", FILE.read_text()) == []
 
