@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from deployments.gateway.inference_calls.http_calls import ROUTE
 from deployments.ray_private.serve import Front, read_front
 
 _EVERYWHERE = ("0.0.0.0", "::")
+_CONNECT_S = 0.25
 
 
 async def find_base_url(
@@ -21,7 +23,8 @@ async def find_base_url(
     """Find the base URL of an application on this node, without a slash at its end.
 
     Args:
-        edge_url: base URL of the edge on this node, which leads to the replicas directly.
+        edge_url: base URL of an edge on this node. It leads to the replicas directly, and is used
+            while it listens.
 
     Raises:
         LookupError: the application is not deployed, or not yet.
@@ -30,11 +33,22 @@ async def find_base_url(
     if application not in routes:
         raise LookupError(f"no application {application!r} has a route")
     route = routes[application].rstrip("/")
-    if edge_url is not None:
+    if edge_url is not None and await _listens(edge_url):
         return edge_url + route
     if host is None or host in _EVERYWHERE:
         host = "127.0.0.1"
     return f"http://[{host}]:{port}{route}" if ":" in host else f"http://{host}:{port}{route}"
+
+
+async def _listens(url: str) -> bool:
+    address = urlsplit(url)
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 def base_finder(inference_url: str | None, application: str) -> Callable[[], Awaitable[str]]:

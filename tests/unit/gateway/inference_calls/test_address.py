@@ -1,7 +1,10 @@
+import socket
+
 import pytest
 
 from deployments.gateway.inference_calls.address import find_base_url
 from deployments.ray_private.serve import Front
+from load_tests.harness.free_ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -30,9 +33,12 @@ async def test_an_application_that_is_not_there_is_an_error():
         await find_base_url("inference", read_front=read_front)
 
 
-async def test_an_edge_is_preferred():
+async def test_an_edge_that_listens_is_preferred():
     async def read_front():
         return Front("127.0.0.1", 8000, {"inference": "/many"})
 
-    edge = "http://127.0.0.1:80"
-    assert await find_base_url("inference", edge, read_front) == f"{edge}/many"
+    port = free_port()
+    edge = f"http://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
+        assert await find_base_url("inference", edge, read_front) == f"{edge}/many"
+    assert await find_base_url("inference", edge, read_front) == "http://127.0.0.1:8000/many"
