@@ -35,7 +35,6 @@ from deployments.stateful.cluster import (
     read_places,
     serving_nodes,
 )
-from deployments.stateful.errors import FolderError, UnavailableError
 from deployments.stateful.files import OwnedFiles, base_folder
 from deployments.stateful.home import Home
 from deployments.stateful.options import StateOptions
@@ -49,7 +48,7 @@ from deployments.stateful.shards import (
 )
 from deployments.stateful.table import full_size
 from deployments.stateful.watchdog import Watchdog
-from deployments.store import Store, StoreUnavailable
+from deployments.store import Store
 
 logger = logging.getLogger("ray.serve")
 
@@ -178,15 +177,12 @@ class StateActor:
 
         Raises:
             OtherLayoutError: never again.
-            UnavailableError: not now.
+            StateError, StoreUnavailable: not now.
         """
         self._options = options
         if self._home is not None:
             await self._home.configure(options)
-        try:
-            await self._starting.result()
-        except (StoreUnavailable, FolderError) as error:  # FolderError cannot be pickled
-            raise UnavailableError(str(error)) from error
+        await self._starting.result()
         assert self._description is not None, "it has started"
         return self._description
 
@@ -195,15 +191,12 @@ class StateActor:
 
         Raises:
             ForeignStatesError: it has some.
-            UnavailableError: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         if self.home is not None and (n_states := self.home.table.counts()[0]):
             raise ForeignStatesError(f"{n_states} of these are kept")
         if leaves:
-            try:
-                await self._stepping_down.result()
-            except StoreUnavailable as error:
-                raise UnavailableError(str(error)) from error
+            await self._stepping_down.result()
             _leave()
 
     async def _start(self) -> None:

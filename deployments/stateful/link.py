@@ -79,7 +79,7 @@ class Shard:
         """Connect, and from then on whenever the connection is lost.
 
         Raises:
-            StateError: the home does not answer; it can be called again.
+            StateError, StoreUnavailable: the home does not answer; it can be called again.
         """
         await self._connect()
         self._background.spawn(self._keep())
@@ -223,7 +223,7 @@ async def _call(method: Any, *arguments: Any) -> Any:
         async with asyncio.timeout(CALL_TIMEOUT_S):
             return await method.remote(*arguments)
     except RayTaskError as error:
-        if isinstance(error.cause, StateError):  # without Ray's text of the traceback
+        if isinstance(error.cause, StateError | StoreUnavailable):  # without Ray's traceback
             raise error.cause from None
         raise
     except (RayError, TimeoutError) as error:

@@ -10,12 +10,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from deployments.http.errors import RefusedError, render_error
-from deployments.http.fast_routes import FastRoutes
+from deployments.http.errors import RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.trace_context import Trace
 from deployments.tracing import process as tracing
-from tests.unit.http.apps import PATH, app_with, client_of, echo
+from tests.unit.http.apps import PATH, app_with, client_of
 from tests.unit.tracing.recorded import parent_of, recording, trace_of
 
 
@@ -66,17 +65,6 @@ class TestAnswers:
 
         client = client_of(app_with(routed_by), root_path=prefix)
         assert (await client.post(f"{prefix}{PATH}")).content == b"the table"
-
-
-class TestWrongMethods:
-    @pytest.mark.parametrize("method", ["HEAD", "DELETE", "PATCH"])
-    async def test_allow_names_the_methods_of_all_routes_of_the_path(self, method):
-        app = FastAPI()
-        routes = FastRoutes(app, render_error, max_waiting=2)
-        for known in ("PUT", "GET", "POST"):
-            routes.add(known, PATH, echo)
-        answer = await client_of(app, "/api").request(method, f"/api{PATH}")
-        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, PUT")
 
 
 class BusyError(RefusedError):

@@ -327,13 +327,6 @@ class TestStatus:
             health = await client.get("/health")
             assert (health.status_code, health.json()["status"]) == (200, "unhealthy")
 
-    async def test_the_landing_page_links_to_docs_status_and_gateway_alone(self, client):
-        page = await client.get("/")
-        assert page.status_code == 200
-        assert page.headers["content-type"].startswith("text/html")
-        for link in ("docs", "openapi.json", "health", "model_info", "api/docs"):
-            assert f'href="{link}"' in page.text
-
 
 class TestLoad:
     async def test_at_the_limit_on_states_a_new_run_is_503_and_health_says_why(self, policy_folder):

@@ -3,7 +3,6 @@
 How the engine keeps receipts is tested in tests/unit/states.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -132,13 +131,6 @@ class TestOutcomes:
 
 class TestSteps:
     """Of the real service."""
-
-    async def test_a_repeated_request_gets_the_first_response_and_makes_no_step(self, client):
-        first, *others = await asyncio.gather(*(post(client, KEY) for _ in range(8)))
-        await post(client)
-        for again in (*others, await post(client, KEY)):
-            assert (again.content, again.headers) == (first.content, first.headers)
-        assert (await post(client)).headers[STEP_HEADER] == "3"
 
     async def test_an_item_and_a_request_with_one_key_are_one_step(self, client):
         answered = await post_items(client, *[{"request_id": "k"}] * 2)

@@ -58,14 +58,6 @@ async def test_runs_are_listed_with_their_steps(client):
     assert (await client.get("/runs/three")).status_code == 404
 
 
-async def test_an_ended_run_begins_anew(client):
-    await drive(client, "one")
-    assert (await client.delete("/runs/one")).status_code == 200
-    assert await steps_of(client) == {}
-    assert (await predict(client, "one", SMALL, OBS[0]))[1] == 1
-    assert (await client.delete("/runs/never-begun")).status_code == 200
-
-
 KEY = {"Idempotency-Key": "key"}
 
 

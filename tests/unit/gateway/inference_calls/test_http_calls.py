@@ -286,13 +286,6 @@ def test_what_is_no_full_url_is_refused(url):
 
 
 class TestTraces:
-    async def test_a_call_is_a_part_of_its_requests_trace_and_tells_so(self, calls, server):
-        with recording() as recorded:
-            await act(calls, STEP._replace(trace=TRACE))
-            call = recorded.one("POST /predict_action")
-        assert parent_of(call) == TRACE
-        assert server.requests[0][2]["traceparent"] == str(trace_of(call))
-
     async def test_a_shared_call_is_linked_to_the_traces_of_its_requests(self, sharing, server):
         steps = [STEP, STEP._replace(trace=TRACE), STEP._replace(trace=OTHER_TRACE)]
         server.answer = json_answer(200, {"items": [{"action": 1}] * 3})

@@ -349,18 +349,3 @@ async def test_unknown_names_are_refused_in_the_form_of_the_protocol(client):
         assert response.json() == {"error": lacking}
     compressed = await refusal_of(client, body_of(SMALL), headers={"content-encoding": "gzip"})
     assert compressed == (400, "Compressed bodies are not supported")
-
-
-async def test_random_bytes_are_refused(client):
-    rng = np.random.default_rng(1)
-    header = json.dumps(JSON_OF_BINARY).encode()
-    for n in range(200):
-        body = bytearray(header + VALUE + NAME)
-        for at in rng.integers(len(body), size=1 + n % 8):
-            body[at] = rng.integers(256)
-        response = await client.post(
-            INFER,
-            content=bytes(body),
-            headers={"Inference-Header-Content-Length": str(len(header))},
-        )
-        assert response.status_code in (400, 404, 422), response.text
