@@ -139,11 +139,8 @@ def left_in(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--validate-every=0", "validate_every 0 is less than 1"),
         ("--iterations=0", "iterations 0 is less than 1"),
         ("--start=shy", "shy: no such file"),
-        ("--repeats=0", "repeats 0 is less than 1"),
-        ("--repeats=3", "2 episodes are not groups of 3 repeats"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence_and_nothing_is_written(tmp_path, scenario, option, said):

@@ -34,12 +34,6 @@ def test_nested_content_is_read_with_its_tensors(path: Path) -> None:
     )
 
 
-def test_what_is_read_may_be_written_to(path: Path) -> None:
-    torch.save(torch.zeros(3), path)
-    file = TorchFile(path)
-    file.floats(file.content)[0] = 1.0
-
-
 def test_big_endian_values_are_read(path: Path) -> None:
     torch.save(torch.tensor([1.0, 2.0]), path)
     rewrite(path, "byteorder", b"big")

@@ -69,13 +69,6 @@ def test_phases_are_what_shows_green_and_no_yellow(tmp_path, states, remark, pha
     assert remark is None or remark in sentences[0]
 
 
-def test_of_several_programs_the_last_is_taken_as_sumo_does(tmp_path):
-    programs = program(("Gr", "rr"), name="night") + program(PROGRAM, name="day")
-    sentences, junction = said(tmp_path, ROADS, NODE, programs, LINKS)
-    assert sentences == ["a has the programs night, day; day is taken."]
-    assert [phase.state for phase in junction.phases] == ["Gr", "rG"]
-
-
 def test_a_program_is_taken_by_its_id_where_a_signal_has_it(tmp_path):
     first = program(("Gr", "rr", "rG", "GG"), name="night") + program(PROGRAM, name="day")
     other = program(("Gr", "rG"), "b", "always") + LINKS.replace('tl="a"', 'tl="b"')
@@ -107,16 +100,6 @@ def test_a_plan_in_steps_of_a_second_has_its_stages_as_actions(tmp_path):
     assert "a: rrGr is not an action, as rrGG has all its greens for longer." in sentences
 
 
-def test_a_crossing_is_a_link_without_a_lane_of_the_observation(tmp_path):
-    walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
-    parts = program(("Grr", "yrr", "rGG")), LINKS, link(":a_w0", ":a_c0", 2)
-    sentences, junction = said(tmp_path, ROADS, walked, NODE, *parts)
-    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
-    assert [each.lane for each in junction.links or ()] == ["west_0", "north_0", ":a_w0_0"]
-    assert sentences == ["a: 1 pedestrian crossings follow its phases."]
-    assert junction.intergreen_s is not None
-
-
 def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
     parts = program(("GrG", "Grr", "yrr", "rGr")), LINKS, link(":a_w0", ":a_c0", 2)
@@ -124,6 +107,9 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
     assert junction.phases[0].name == "west; a crossing"
     assert "a: Grr is not an action, as GrG differs only in crossings." in sentences
+    assert "a: 1 pedestrian crossings follow its phases." in sentences
+    assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
+    assert junction.intergreen_s is not None
     (crossing,) = [link for link in junction.links or () if link.crossing]
     assert (crossing.crossing, crossing.shape) == (":a_c0", ((9, 9), (9, -9)))
 
@@ -219,13 +205,9 @@ def test_a_net_that_cannot_be_imported_is_refused_in_a_sentence(tmp_path, parts,
     with pytest.raises(InvalidNetworkError, match=r"town\.net\.xml") as refused:
         import_network(write_net(tmp_path, *parts))
     assert sentence in str(refused.value)
-
-
-def test_other_xml_and_missing_files_are_no_networks(tmp_path):
-    routes = tmp_path / "town.rou.xml"
-    routes.write_text("<routes/>")
+    (tmp_path / "town.net.xml").write_text("<routes/>")
     with pytest.raises(InvalidNetworkError, match="begins with <routes>, not with <net>"):
-        import_network(routes)
+        import_network(tmp_path / "town.net.xml")
     with pytest.raises(InvalidNetworkError, match="cannot be read: No such file"):
         import_network(tmp_path / "nowhere.net.xml")
 

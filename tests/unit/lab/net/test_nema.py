@@ -22,6 +22,9 @@ def nema(**params: str) -> Program:
     return Program("0", "NEMA", "0", phases, RINGS | params)
 
 
+LONGER = ({"name": "1", "state": "Grr"}, *nema().phases[1:])
+
+
 def test_a_nema_action_is_a_phase_of_each_ring_on_one_side_of_the_barrier():
     pairs, left_out = nema_stages(nema(), {(0, 3)})
     assert list(pairs.values()) == ["1+5", "1+6", "2+5", "2+6", "4+8"]
@@ -55,18 +58,13 @@ def test_a_pair_with_conflicting_greens_is_left_out_and_no_movement_is_lost():
         (nema(barrierPhases=""), (), "the net does not have two rings and two barriers"),
         (nema(ring1="1,2,0,9"), (), "the net has no phase 9"),
         (nema(), None, "the net does not say which movements conflict"),
+        (replace(nema(), phases=LONGER), (), "its states differ in length"),
     ],
 )
 def test_rings_that_are_not_known_leave_each_phase_an_action(program, conflicts, reason):
     stages, sentences = nema_stages(program, conflicts)
-    assert stages == {state: name for name, state in STATES.items()}
+    assert stages == {phase["state"]: phase["name"] for phase in program.phases}
     assert sentences == [f"each phase of its NEMA rings is an action, as {reason}"]
-
-
-def test_states_of_different_lengths_have_no_pairs():
-    program = nema()
-    longer = replace(program, phases=({"name": "1", "state": "Grr"}, *program.phases[1:]))
-    assert "differ in length" in nema_stages(longer, ())[1][0]
 
 
 def test_in_steps_each_phase_has_its_turn_with_yellow_and_red():

@@ -104,17 +104,13 @@ def test_actuated_programs_show_the_nets_states_within_bounds_of_green(scenario,
         phases = list(logic)
         states = NET.programs[signal][-1].states
         assert tuple(phase.get("state") for phase in phases) == states
+        assert phases[0].get("duration") == f"{MIN_GREEN_S}"
         for phase in phases:
             bounds = phase.get("minDur"), phase.get("maxDur")
             is_yellow = "y" in (phase.get("state") or "")
             expected = (None, None) if is_yellow else (f"{MIN_GREEN_S}", f"{MAX_GREEN_S}")
             assert bounds == expected
     assert set(elements_of(actuated(scenario, kind))) == set(SHIPPED.ids)
-
-
-def test_an_actuated_program_begins_with_its_minimum_green(scenario):
-    for logic in elements_of(actuated(scenario, "actuated")).values():
-        assert logic[0].get("duration") == f"{MIN_GREEN_S}"
 
 
 @pytest.mark.parametrize(
