@@ -24,10 +24,11 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 HORIZON_S = 120
-BEAM_WIDTH = 100  # plans kept per first action
+BEAM_WIDTH = 300  # plans kept per first action
 HEADWAY_S = 2.0  # between vehicles that leave a queue
 START_S = 2.0  # of green lost by the first vehicle
 YELLOW_USED_S = 1.0
+YIELDING_SHARE = 0.3  # of the vehicles of a green, where they must give way
 DRIVING_MPS = 12.0  # on the way to the stop line
 STOPPING_MPS = 2.0  # slower vehicles count as queued
 LONG_QUEUE = 5.0  # vehicles; a queue of this length costs double, as it blocks others
@@ -213,17 +214,20 @@ def _branches(n_phases: int, n_plans: int) -> tuple[Indices, Indices]:
 
 
 def _served(junction: JunctionEntry) -> Floats:
-    """(n_phases, n_lanes): 1 where all ways of the lane have green, else 0."""
+    """(n_phases, n_lanes): 1 where all ways of the lane have green, less where one gives way."""
     links = junction.placed_links
+
+    def share(state: str, lane: str) -> float:
+        letters = {state[at] for at, link in links if link.lane == lane}
+        if not letters <= {"G", "g"}:
+            return 0.0
+        return YIELDING_SHARE if "g" in letters else 1.0
+
     return np.array(
         [
-            [
-                all((phase.state or "")[at] in "Gg" for at, link in links if link.lane == lane.id)
-                for lane in junction.lanes
-            ]
+            [share(phase.state or "", lane.id) for lane in junction.lanes]
             for phase in junction.phases
-        ],
-        float,
+        ]
     )
 
 
@@ -238,7 +242,7 @@ def _leaving(served: Floats, changes_s: Floats, decision_s: int) -> Floats:
     leaving = np.zeros((n_phases, n_phases, n_decisions, n_lanes))
     for old in range(n_phases):
         for new in range(n_phases):
-            kept = served[old] * served[new]
+            kept = np.minimum(served[old], served[new])
             gained, lost = served[new] - kept, served[old] - kept
             for at in range(n_decisions):
                 begin_s, end_s = at * decision_s, (at + 1) * decision_s

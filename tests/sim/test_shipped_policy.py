@@ -12,8 +12,11 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 
 import sumo
 
-from lab.evaluate.jobs import measured
+from lab.evaluate.__main__ import REPORTED
+from lab.evaluate.cases import POLICY
+from lab.evaluate.jobs import measured, plan_jobs, run_job
 from lab.evaluate.measures import longest_reds
+from lab.evaluate.runs import read_runs
 from lab.sim import crossings
 from lab.sim.controllers import policy_control, run
 from lab.sim.daily_demand import HOUR_S
@@ -50,6 +53,15 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour):
     assert policy.demanded == fixed.demanded
     assert policy.delay_s < 0.9 * fixed.delay_s
     assert policy.waiting_s < 0.9 * fixed.waiting_s
+
+
+@pytest.mark.parametrize("control", ["actuated", "delay-based"])
+def test_a_published_run_is_made_again_to_the_digit(control):
+    name, traffic = f"{control} behind the safety layer", "rush hour, 7:30"
+    jobs = plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY)
+    (job,) = (each for each in jobs if (each.case.name, each.traffic.name) == (name, traffic))
+    published = {run.key: run for run in read_runs(REPORTED[POLICY].file)}[job.key]
+    assert run_job(job)["delay_s"] == published.delay_s
 
 
 def test_behind_the_safety_layer_the_policy_trained_there_loses_less_than_the_other_one():
