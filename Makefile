@@ -59,9 +59,9 @@ train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO
 train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
 	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
-# Ten files of SUMO, one for each thing that it is used for.
+# Files of SUMO, one for each thing that it is used for.
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
-	test_detectors.py test_buses.py test_incidents.py test_shipped_policy.py test_replay.py)
+	test_detectors.py test_buses.py test_shipped_policy.py test_replay.py)
 # What the two lanes run side by side: on one Ray cluster, and without Ray.
 CLUSTER := tests/cluster/whole_system
 WITHOUT_RAY := tests/unit tests/store tests/edge tests/adversary tests/services
