@@ -140,5 +140,5 @@ def test_requests_for_the_other_services_take_turns(front, headers):
 @pytest.mark.parametrize("place", ["/abc/i", "/abc/d"])
 def test_headers_made_to_be_slow_to_search_are_not(front, place, name, value):
     """A pattern that may go back over what it has read takes several milliseconds for some."""
-    fastest = min(timeit.repeat(lambda: front.ask(place, **{name: value}), number=1, repeat=7))
+    fastest = min(timeit.repeat(lambda: front.ask(place, **{name: value}), number=1, repeat=50))
     assert fastest < 0.003
