@@ -56,7 +56,7 @@ evaluate: $(VENV)/.lab  ## compare controllers on the shipped network or RESCO's
 train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
 	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)
 
-train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 48 simulated hours)
+train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 112 simulated hours)
 	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
 # Files of SUMO, one for each thing that it is used for.

@@ -54,7 +54,7 @@ POLICY = Config(
     average_decay=0.9,
     validate_every=10,
 )
-SAFE_POLICY, SAFE_ROUNDS = Config(iterations=0), 6
+SAFE_POLICY, SAFE_ROUNDS = Config(iterations=0), 14
 
 RULES = "greedy", "clearing"
 LEFT = """{trained}

@@ -67,7 +67,7 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Config,
 def test_without_a_network_the_shipped_policies_are_made(monkeypatch):
     assert settings_of(monkeypatch) == (training.POLICY, 0, "greedy")
     safe = settings_of(monkeypatch, "--safety", "--counts", "all", "--cyclic")
-    assert safe == (Config(iterations=0), 6, str(SHIPPED_POLICY))
+    assert safe == (Config(iterations=0), 14, str(SHIPPED_POLICY))
     changed, rounds, start = settings_of(monkeypatch, "--iterations", "5", "--start", "a.th")
     assert (changed, rounds, start) == (replace(training.POLICY, iterations=5), 0, "a.th")
 
