@@ -73,6 +73,12 @@ class TestLog:
             assert table.changed(begun + 1) == (begun + 1, set())
         assert table.changed(table.latest() + 1)[1] is None, "the store has another table's copies"
 
+    def test_what_the_store_has_not_taken_is_told_again(self, table):
+        begun, names = table.latest(), names_of(1, 2, 3)
+        for number, name in enumerate(names, 1):
+            step(table, [name])
+            assert table.changed(begun) == (begun + number, set(names[:number]))
+
     def test_a_log_that_is_full_begins_anew(self, table):
         names, begun = names_of(*range(1000)), table.latest()
         assert table.changed(begun) == (begun, set())
