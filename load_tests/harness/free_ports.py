@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import socket
@@ -15,6 +16,8 @@ WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw"))
 # Two HAProxies can listen at one port without an error, so processes that test side by side have
 # separate ports.
 _OWN = _PORTS[WORKER + 1 :: 16]
+# In turn: drawn at random, a port that was found free could be found again before it is used.
+_ports = itertools.cycle(random.sample(_OWN, len(_OWN)))
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
@@ -22,7 +25,7 @@ def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
     found: list[int] = []
     with contextlib.ExitStack() as held:
         while len(found) < number:
-            port = random.choice(_OWN)
+            port = next(_ports)
             with contextlib.suppress(OSError):
                 held.enter_context(socket.create_server((host, port)))
                 found.append(port)

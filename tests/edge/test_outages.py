@@ -319,7 +319,7 @@ def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_ar
     front.routes = {"/": "inference"}
     with running(make_edge(tmp_path, front.port)) as edge:
         deadline = time.monotonic() + 60
-        while (answer := post(edge, "gateway")).status_code != 503:
+        while (answer := post(edge, "gateway")).status_code == 200:
             assert time.monotonic() < deadline
         assert_is_503_of_its_service(answer, "gateway", unknown=False)
         assert post(edge, "inference").status_code == 200
