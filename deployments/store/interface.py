@@ -153,7 +153,7 @@ class Store(Protocol):
         """
 
     async def count(self, counter: str) -> int:
-        """Return the count of a counter, 0 if there is none."""
+        """Return the count of a counter; one that was never incremented, or has expired, has 0."""
 
     async def reset(self, counter: str) -> None:
         """Delete a counter."""
