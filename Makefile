@@ -61,7 +61,7 @@ train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behin
 
 # Files of SUMO, one for each thing that it is used for.
 SUMO_CORE := $(addprefix tests/sim/,test_network_import.py test_demand.py test_environment.py test_programs.py test_webster.py \
-	test_detectors.py test_buses.py test_shipped_policy.py test_replay.py)
+	test_detectors.py test_buses.py test_shipped_policy.py)
 # What the two lanes run side by side: on one Ray cluster, and without Ray.
 CLUSTER := tests/cluster/whole_system
 WITHOUT_RAY := tests/unit tests/store tests/edge tests/adversary tests/services

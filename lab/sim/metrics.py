@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lab.sim.scenario import InvalidScenarioError
-from lab.sim.trips import Trips, Values, read_trips
+from lab.sim.trips import Trips, Values
 
 NO_CLASSES: Mapping[str, str] = MappingProxyType({})
 ALWAYS = -math.inf, math.inf
@@ -108,11 +108,6 @@ class Metrics:
             return self.delay_s
         total_s = self.delay_s * self.demanded + self.walk_delay_s * walks + bus_delay_s * more
         return total_s / (self.demanded + walks + more)
-
-
-def read_trip_metrics(path: Path) -> Metrics:
-    """Sum up SUMO's tripinfo file, written with its unfinished and undeparted vehicles."""
-    return sum_up(read_trips(path), {})
 
 
 def sum_up(

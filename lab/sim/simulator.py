@@ -13,9 +13,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 import libsumo
-import sumo
 
-from lab.processes import run_child
 from lab.sim.details import OPTIONS
 from lab.sim.scenario import InvalidScenarioError, Scenario
 
@@ -25,7 +23,6 @@ SAID = "greenwave.said.txt"
 START_S = 300.0  # that SUMO may take to read all files
 ENDED = f"A worker has ended: SUMO failed, was ended, or did not start within {START_S:.0f} s."
 CHUNK_S = 60
-FRAME_MS = 100  # that sumo-gui shows a step for; its slider changes that
 UP, DEEPEST = "../", 64  # from any folder to the root of the file system
 WAITING_MEMORY_S = 86_400  # of vehicles' accumulated waiting; SUMO's default is 100 s
 
@@ -117,19 +114,6 @@ def sumo_command(
         "--no-step-log",
         "--no-warnings",
     ]
-
-
-def show(scenario: Scenario, seed: int, folder: Path, programs: Sequence[str]) -> None:
-    """Show a scenario in sumo-gui, until its window is closed.
-
-    Raises:
-        InvalidScenarioError: it fails, such as without a display.
-    """
-    _, *command = sumo_command(scenario, seed, folder, programs)
-    window = str(Path(sumo.SUMO_HOME, "bin", "sumo-gui"))
-    ran = run_child([window, *command, "--start", f"--delay={FRAME_MS}"])
-    if ran.returncode:
-        raise InvalidScenarioError(f"sumo-gui has failed: {_reason(ran.stderr, 'no reason')}")
 
 
 def _reason(said: str, otherwise: str) -> str:

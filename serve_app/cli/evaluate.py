@@ -40,9 +40,9 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--output", type=Path, required=True, help="folder for the page and the runs"
     )
-    states = "folder for the states that each controller shows with the first seed, as CSV, and the"
+    shown = "folder for what the signals show with the first seed under each controller: states as"
     command.add_argument(
-        "--export", type=Path, metavar="FOLDER", help=f"{states} programs made, as SUMO files"
+        "--export", type=Path, metavar="FOLDER", help=f"{shown} CSV, and the run for sumo-gui"
     )
     command.set_defaults(run=_evaluate)
 

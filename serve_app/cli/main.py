@@ -133,11 +133,6 @@ COMMANDS = {
         "compare controllers and a policy on a city",
         "--network town.json --sumocfg town.sumocfg --output report",
     ),
-    "lab replay": Command(
-        "replay",
-        "show a policy or another controller on a city in sumo-gui",
-        "--network town.json --sumocfg town.sumocfg --controller greedy",
-    ),
     "lab shadow": Command(
         "shadow",
         "log recommendations beside an existing controller, report on them, and export events",

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,16 @@ import torch
 
 pytest.importorskip("libsumo", reason="SUMO is not installed")
 
+import sumo
+
 from lab.evaluate.comparison import OWN_CHANGES, Comparison
 from lab.sim.controllers import CONTROLS, GUARDED, policy_control, run
 from lab.sim.environment import Environment
+from lab.sim.metrics import sum_up
 from lab.sim.programs import Programs
 from lab.sim.scenario import RouteFiles
+from lab.sim.simulator import TRIPS
+from lab.sim.trips import read_trips
 from models.networks.network import network_of
 from models.policy.inputs import InputLayout
 from serve_app.cli import main as cli
@@ -73,29 +79,31 @@ def test_every_run_is_made_once_and_the_page_tells_of_all(town, tmp_path, capsys
     assert len(again) == 20
 
 
-def test_shown_states_and_made_programs_are_exported(town, tmp_path):
-    folder = tmp_path / "signals"
-    assert cli.main(words(town, tmp_path / "out", "--seeds=1", f"--export={folder}")) == 0
-    names = {each.replace(" ", "_") for each in CONTROLS}
-    made = {"Webster", "actuated", "delay-based"}
-    assert {path.name for path in folder.iterdir()} == {
-        *(f"{name}.csv" for name in names),
-        *(f"{name}.add.xml" for name in made),
-    }
+def test_runs_are_exported_and_sumo_repeats_them(town, tmp_path):
+    folder, policy = tmp_path / "signals", tmp_path / "agent.th"
+    save(agent_for(network_of(town.scenario.network)), policy)
+    more = f"--policy={policy}", "--seeds=1", "--first-seed=3", f"--export={folder}"
+    assert cli.main(words(town, tmp_path / "out", *more, "--begin=30")) == 0
     phases = {each.id: [p.state for p in each.phases] for each in town.scenario.network.junctions}
-    for name in names:
-        with (folder / f"{name}.csv").open() as file:
+    with (tmp_path / "out" / "runs.csv").open() as file:
+        delays = {row["controller"]: float(row["delay_s"]) for row in csv.DictReader(file)}
+    assert {path.name for path in folder.iterdir()} == {each.replace(" ", "_") for each in delays}
+    for name, delay_s in delays.items():
+        exported = folder / name.replace(" ", "_")
+        with (exported / "states.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert {row["junction"] for row in rows} == set(phases)
         first = [row for row in rows if row["junction"] == "A0"]
         times = [float(row["time_s"]) for row in first]
         assert times == sorted(times)
-        assert times[0] == 0
-        greens = {row["state"] for row in first if "y" not in row["state"]}
-        assert greens == set(phases["A0"])
-    made_again = replace(town.scenario, additional=(folder / "Webster.add.xml",))
-    webster = CONTROLS["Webster"](town.scenario)
-    assert run(made_again, 1, Programs()) == run(town.scenario, 1, webster)
+        assert times[0] == 30
+        assert {row["state"] for row in first if "y" not in row["state"]} <= set(phases["A0"])
+        command = str(Path(sumo.SUMO_HOME, "bin", "sumo")), "-c", str(exported / "run.sumocfg")
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        assert sum_up(read_trips(exported / TRIPS), {}).delay_s == pytest.approx(delay_s, abs=6e-4)
+    made_again = replace(town.scenario, additional=(folder / "Webster/additional.xml",), begin_s=30)
+    webster = CONTROLS["Webster"](replace(town.scenario, begin_s=30))
+    assert run(made_again, 1, Programs()) == run(replace(town.scenario, begin_s=30), 1, webster)
 
 
 def test_controllers_are_also_compared_behind_the_safety_layer(town, tmp_path):
