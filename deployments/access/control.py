@@ -73,7 +73,7 @@ class AccessControl:
         Raises:
             UnauthorizedError: there is no token, or it is not valid now.
             ForbiddenError: it lacks the scope.
-            UncheckedError: the revocations are not fresh, and the scope needs them.
+            RefusedError: the revocations are not fresh, and the scope needs them.
         """
         authorization = header(request, b"authorization")
         try:

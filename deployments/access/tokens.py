@@ -11,7 +11,7 @@ import jwt
 from deployments.access.claims import ALL, SCOPES, Claims, Generation, Scope, in_order
 from deployments.access.keys import InvalidKeysError, Key, Keys, new_name
 from deployments.access.revocations import Revocations
-from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError, UncheckedError
+from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError
 
 ISSUER = "traffic-api-gateway"
 MAX_REMEMBERED = 4096  # more than the tokens of all service accounts and active users
@@ -116,7 +116,7 @@ class Tokens:
         Raises:
             UnauthorizedError: there is no bearer token, or it is not valid now.
             ForbiddenError: it lacks the scope.
-            UncheckedError: the revocations are not fresh, and the scope needs them.
+            RefusedError: the revocations are not fresh, and the scope needs them.
         """
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -125,7 +125,8 @@ class Tokens:
         if scope not in verified.scopes:
             raise _of(verified, ForbiddenError(scope))
         if scope not in self._unchecked and not self.revocations.are_fresh():
-            raise UncheckedError
+            why = "Whether the token was revoked cannot be checked at the moment"
+            raise RefusedError(why, 503, retry_after_s=1)
         return verified
 
     def verify(self, token: str) -> Claims:

@@ -16,9 +16,10 @@ from deployments.access.control import AccessControl
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
-from deployments.console.what_if import NoDecisionError, WhatIf
+from deployments.console.what_if import WhatIf
 from deployments.feed.messages import Report
 from deployments.feed.publisher import NoFeedError
+from deployments.http.errors import RefusedError
 from deployments.http.probes import Check
 from deployments.log import logger
 from models.maps.road_map import road_map_of
@@ -110,12 +111,13 @@ class ConsoleService:
         """Return the policy's decision at a step (0: its latest) over the length of one queue.
 
         Raises:
-            NoDecisionError: no decision is known, or the junction has no such lane.
-            AnotherPolicyError: the policy that has decided is not available any more.
+            RefusedError: no decision is known, the junction has no such lane, or the policy that
+                has decided is not available any more.
         """
         decision = self.view.runs.latest(run, junction, step)
         if decision is None:
-            raise NoDecisionError("No decision of the policy is known for this junction and run")
+            why = "No decision of the policy is known for this junction and run"
+            raise RefusedError(why, 404)
         return await self._what_if.curve(decision, lane)
 
     def check_health(self) -> None:

@@ -18,17 +18,6 @@ from deployments.console.view import Mark, View
 from deployments.http.errors import RefusedError
 
 
-class TooManyConsolesError(RefusedError):
-    """As many browsers look as may."""
-
-    status = 503
-    retry_after_s = 5
-    code = "overloaded"
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"{most} consoles are open; close one, or wait")
-
-
 class Client:
     """An open console.
 
@@ -78,10 +67,11 @@ class Audience:
         """Open a console, while the context is entered.
 
         Raises:
-            TooManyConsolesError: too many are open.
+            RefusedError: too many are open.
         """
         if len(self._clients) >= self._most:
-            raise TooManyConsolesError(self._most)
+            why = f"{self._most} consoles are open; close one, or wait"
+            raise RefusedError(why, 503, "overloaded", 5)
         client = Client(run)
         self._clients.add(client)
         try:

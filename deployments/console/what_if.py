@@ -23,21 +23,6 @@ MAX_POLICIES = 4
 _File = tuple[str, int, int]
 
 
-class NoDecisionError(RefusedError):
-    """There is nothing to ask what-if about."""
-
-    status = 404
-
-
-class AnotherPolicyError(RefusedError):
-    """The policy file has changed since the decision."""
-
-    status = 409
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} does not hold the policy that has made this decision any more")
-
-
 class WhatIf:
     """Steps policies, which it loads on demand."""
 
@@ -54,14 +39,14 @@ class WhatIf:
             lane: in the order of the observation.
 
         Raises:
-            NoDecisionError: the junction has no such lane, or is of another network.
-            AnotherPolicyError: the policy's file is gone or holds another one.
+            RefusedError: 404 for no such lane or a junction of another network, 409 where the
+                policy's file is gone or holds another one.
         """
         junction = self._network.junctions.get(decision.junction)
         if junction is None:
-            raise NoDecisionError(f"The console shows the network {self._network.name} only")
+            raise RefusedError(f"The console shows the network {self._network.name} only", 404)
         if not 0 <= lane < junction.n_lanes:
-            raise NoDecisionError(f"The junction has no lane {lane}")
+            raise RefusedError(f"The junction has no lane {lane}", 404)
         policy = await self._policy(decision.policy)
         place = junction.n_phases + 1 + lane
         observation = np.zeros(junction.obs_size, np.float32)
@@ -72,7 +57,7 @@ class WhatIf:
         rows[1:, place] = values
         probabilities = self._step(policy, decision, rows)
         if not np.allclose(probabilities[0], decision.probabilities, atol=TOLERANCE):
-            raise AnotherPolicyError(decision.policy)
+            raise _another_policy(decision.policy)
         return {
             "step": decision.step,
             "lane": lane,
@@ -92,7 +77,7 @@ class WhatIf:
                 self._policies[key] = policy
             return self._policies[key]
         except (OSError, InvalidPolicyFileError) as error:
-            raise AnotherPolicyError(path) from error
+            raise _another_policy(path) from error
 
     def _step(self, policy: PolicyStep, decision: Decision, rows: Floats) -> Floats:
         """Return the probabilities (B, n_actions) for B observations from its hidden state."""
@@ -102,3 +87,8 @@ class WhatIf:
         unavailable = self._network.unavailable[agents]
         step = policy(self._inputs.encode(agents, list(rows)), hidden, unavailable)
         return policy.probabilities(step.hidden, unavailable)
+
+
+def _another_policy(path: str) -> RefusedError:
+    why = f"{path} does not hold the policy that has made this decision any more"
+    return RefusedError(why, 409)

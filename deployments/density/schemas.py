@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
-from deployments.forecast.errors import InvalidRequestError
 from deployments.http.docs import declared_body
+from deployments.http.errors import RefusedError
 from models.density.forecast import N_EDGES, N_HOURS
 
 _EXAMPLE = {
@@ -80,25 +80,25 @@ def parse_densities(body: bytes) -> NDArray[np.float64]:
     """Read ``{"data": …}``.
 
     Raises:
-        InvalidRequestError: not JSON, no data, another shape, or numbers that are not finite.
+        RefusedError: not JSON, no data, another shape, or numbers that are not finite.
     """
     try:
         request = from_json(body, allow_inf_nan=True)
     except ValueError as error:
-        raise InvalidRequestError(f"The body is not valid JSON: {error}") from None
+        raise RefusedError(f"The body is not valid JSON: {error}", 400) from None
     if not isinstance(request, dict):
-        raise InvalidRequestError("The body must be a JSON object with the field data")
+        raise RefusedError("The body must be a JSON object with the field data", 400)
     data = request.get("data")
     if data is None:
-        raise InvalidRequestError(f"data is required: Expected shape {SHAPE}, got nothing")
+        raise RefusedError(f"data is required: Expected shape {SHAPE}, got nothing", 400)
     shape = _shape_of(data)
     if shape != SHAPE:
         found = "ragged rows" if shape is None else shape
-        raise InvalidRequestError(f"Expected shape {SHAPE}, got {found}")
+        raise RefusedError(f"Expected shape {SHAPE}, got {found}", 400)
     for hour, row in enumerate(data):
         for edge, value in enumerate(row):
             if not _is_finite_number(value):
-                raise InvalidRequestError(f"data[{hour}][{edge}] must be a finite number")
+                raise RefusedError(f"data[{hour}][{edge}] must be a finite number", 400)
     return np.array(data, np.float64)
 
 

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from deployments.forecast.errors import InvalidRequestError, UnknownJunctionError
+from deployments.http.errors import RefusedError
 from models.flow.window import FEATURES, HORIZON, WINDOW, Window, make_window
 from models.networks.shipped import JUNCTIONS
 
@@ -128,25 +128,26 @@ def parse_question(body: bytes, now_s: float) -> FlowQuestion:
         now_s: seconds since the epoch.
 
     Raises:
-        InvalidRequestError: not JSON, another form, no samples, or timestamps out of order or in
-            the future.
-        UnknownJunctionError: not one of the five junctions.
+        RefusedError: 400 for what is not JSON, another form, no samples, or timestamps out of order
+            or in the future; 404 for a junction that is not one of the five.
     """
     try:
         request = _REQUEST.validate_json(body)
     except ValidationError as error:
-        raise InvalidRequestError(_first_fault(error)) from None
+        raise RefusedError(_first_fault(error), 400) from None
     junction_id, samples = request["junction_id"], request["historical_data"]
     if junction_id not in JUNCTIONS:
-        raise UnknownJunctionError(junction_id, JUNCTIONS)
+        known = list(JUNCTIONS)
+        raise RefusedError(f"Unknown junction '{junction_id[:100]}'. Known: {known}", 404)
     if not samples:
-        raise InvalidRequestError("historical_data is empty, at least one sample is needed")
+        raise RefusedError("historical_data is empty, at least one sample is needed", 400)
     timestamps = np.array([sample["timestamp"] for sample in samples], np.int64)
     _check_order(timestamps)
     if timestamps[-1] > now_s + CLOCK_SKEW_S:
         last = len(timestamps) - 1
-        raise InvalidRequestError(
-            f"timestamps must not be in the future: historical_data[{last}] has {timestamps[-1]}"
+        raise RefusedError(
+            f"timestamps must not be in the future: historical_data[{last}] has {timestamps[-1]}",
+            400,
         )
     features = np.array([_features(sample) for sample in samples[-WINDOW:]])
     return FlowQuestion(junction_id, int(timestamps[-1]), make_window(timestamps, features))
@@ -160,9 +161,10 @@ def _check_order(timestamps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None
     steps = np.diff(timestamps)
     if len(steps) and steps.min() <= 0:
         late = int((steps <= 0).argmax()) + 1
-        raise InvalidRequestError(
+        raise RefusedError(
             f"timestamps must strictly increase: historical_data[{late}] has {timestamps[late]} "
-            f"after {timestamps[late - 1]}"
+            f"after {timestamps[late - 1]}",
+            400,
         )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from deployments.forecast.errors import PredictionFailedError
 from deployments.forecast.service import ForecastService
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
@@ -41,7 +40,7 @@ def prediction(forecast: Forecast) -> Handle:
             raise
         except Exception as error:
             logger.exception("A forecast failed")
-            raise PredictionFailedError(error) from error
+            raise RefusedError(f"Prediction error: {error}", 500) from error
 
     return predict
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from deployments.batcher import Batcher, settle
 from deployments.feed.messages import Contents, Demand, FlowForecast
 from deployments.feed.publisher import WatchedEvents
-from deployments.forecast.errors import ModelNotLoadedError
+from deployments.http.errors import RefusedError
 from deployments.metrics.sampled import Sampled
 from deployments.model_slot import ModelSlot
 from models.artifacts import InvalidArtifactError
@@ -75,7 +75,7 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
 
     def _served(self) -> Model:
         if self.slot.model is None:
-            raise ModelNotLoadedError
+            raise RefusedError("Model not loaded", 503, "model_not_loaded")
         return self.slot.model
 
     def _run(self, batch: list[tuple[Question, asyncio.Future[bytes]]]) -> None:

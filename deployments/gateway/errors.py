@@ -1,9 +1,7 @@
 """Refusals of the gateway, and failures of the inference service.
 
 RefusedError                     ``str(error)`` is the ``message`` of the response
-├── BadRequestError              400
-│   └── KeyReusedError           422
-├── TooManyLoginsError           429, with Retry-After
+├── BadRequestError              400, or 422 for a reused idempotency key
 └── UnavailableError             503, with Retry-After
 
 InferenceUnavailableError        no answer of the inference service; the client gets the fallback
@@ -37,22 +35,6 @@ class BadRequestError(RefusedError):
     status = 400
 
 
-class KeyReusedError(BadRequestError):
-    """The idempotency key belongs to a request with other observations."""
-
-    status = 422
-
-
-class TooManyLoginsError(RefusedError):
-    """A user name or an address has used up its logins."""
-
-    status = 429
-
-    def __init__(self, message: str, retry_after_s: int) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
-
 class UnavailableError(RefusedError):
     """Too many logins at once, or a service that the gateway needs does not answer."""
 
@@ -83,7 +65,7 @@ def error_of(
     """
     match status, code:
         case _, "key_reused":
-            return KeyReusedError(detail)
+            return BadRequestError(detail, 422)
         case _, "outcome_unknown":
             return InferenceUnavailableError("outcome_unknown", detail)
         case 400 | 422, _:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from deployments.access.tokens import Tokens
-from deployments.gateway.errors import BadRequestError, TooManyLoginsError, UnavailableError
+from deployments.gateway.errors import BadRequestError, UnavailableError
 from deployments.gateway.users import Users, hash_password, matches_hash
 from deployments.http.errors import RefusedError, UnauthorizedError
 from deployments.store import Store, StoreUnavailable
@@ -104,7 +104,7 @@ class Logins:
         Raises:
             BadRequestError: name or password is blank or missing.
             UnauthorizedError: name or password is wrong.
-            TooManyLoginsError: a rate limit is reached.
+            RefusedError: 429 when a rate limit is reached.
             UnavailableError: too many logins at once, or the store does not answer.
         """
         if not _is_text(username) or not _is_text(password):
@@ -141,7 +141,8 @@ class Logins:
     async def _count(self, counter: str, limit: int) -> None:
         window_s = self._limits.window_s
         if await self._store.increment(counter, window_s) > limit:
-            raise TooManyLoginsError("Too many login attempts; try again later", window_s)
+            why = "Too many login attempts; try again later"
+            raise RefusedError(why, 429, retry_after_s=window_s)
 
     async def close(self) -> None:
         self._passwords.close()

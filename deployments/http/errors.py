@@ -1,11 +1,10 @@
 """Refusals that every service has, and errors in FastAPI's form, ``{"detail": …}``.
 
-RefusedError                the base of the services' own refusals, too
+RefusedError                any status; its subclasses, also those of services, are told apart
 ├── UnauthorizedError       401, with WWW-Authenticate
 ├── ForbiddenError          403, with WWW-Authenticate
 ├── BodyTooSlowError        408
 ├── BodyTooLargeError       413
-├── UncheckedError          503, with Retry-After
 └── OverloadedError         503, with Retry-After
 
 Where one status has several reasons, a code in a header names the reason for programs: the form of
@@ -41,6 +40,9 @@ _BODY_REFUSED = {
 class RefusedError(Exception):
     """A request that is not fulfilled; ``str(error)`` is the reason for the client.
 
+    Args:
+        status, code, retry_after_s: instead of those of the class.
+
     Attributes:
         status: of the HTTP response.
         retry_after_s: after which the same request may succeed.
@@ -54,6 +56,18 @@ class RefusedError(Exception):
     challenge: str | None = None
     code: Code | None = None
     subject: str = ""
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        code: Code | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status or self.status
+        self.code = code or self.code
+        self.retry_after_s = retry_after_s or self.retry_after_s
 
 
 class UnauthorizedError(RefusedError):
@@ -73,16 +87,6 @@ class ForbiddenError(RefusedError):
         self.challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
 
 
-class UncheckedError(RefusedError):
-    """Revocations cannot be read at the moment."""
-
-    status = 503
-    retry_after_s = 1
-
-    def __init__(self) -> None:
-        super().__init__("Whether the token was revoked cannot be checked at the moment")
-
-
 class BodyTooSlowError(RefusedError):
     status = 408
 
@@ -95,7 +99,6 @@ class BodyTooLargeError(RefusedError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The request body is larger than {limit} bytes")
-        self.limit = limit
 
 
 class OverloadedError(RefusedError):

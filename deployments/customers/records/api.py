@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from deployments.customers.records.errors import InvalidFields, MissingParameter
+from deployments.customers.records.errors import InvalidFields
 from deployments.customers.records.json_body import (
     MAX_BODY_BYTES,
     check_content_type,
@@ -29,6 +29,7 @@ from deployments.customers.records.responses import (
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs, declared_body, redescribe
+from deployments.http.errors import RefusedError
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
@@ -71,7 +72,7 @@ def _mobile_number(scope: Scope) -> str:
     parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     values = [value for name, value in parameters if name == "mobileNumber"]
     if not values:
-        raise MissingParameter("mobileNumber")
+        raise RefusedError("Required parameter 'mobileNumber' is not present.", 400)
     # given twice, it is ambiguous; joined by a comma, it is not a number
     return ",".join(values)
 

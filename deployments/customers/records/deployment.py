@@ -12,7 +12,7 @@ from ray.serve import metrics
 
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app
-from deployments.customers.records.errors import InvalidMobileNumber, RecordsUnavailable
+from deployments.customers.records.errors import INVALID, RecordsUnavailable
 from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.service import RecordService
 from deployments.http.probes import store_check
@@ -23,7 +23,7 @@ from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
 
 OPERATIONS = ("create", "fetch", "update", "delete")
-_EXPECTED = ("ok", RecordsUnavailable.outcome)  # exported at 0 from the start
+_EXPECTED = ("ok", RecordsUnavailable.OUTCOME)  # exported at 0 from the start
 SAMPLE = 200  # latencies a second: recording each would cost more than a look-up
 LATENCY_BUCKETS_MS = [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000]
 
@@ -54,7 +54,7 @@ class RecordMetrics:
     def observe(self, operation: str, outcome: str, latency_ms: float) -> None:
         """Note one operation."""
         self._counts[self._service, operation, outcome] += 1
-        if outcome != InvalidMobileNumber.outcome:
+        if outcome != INVALID:
             self._sample.observe((operation, latency_ms))
 
     def publish(self) -> None:

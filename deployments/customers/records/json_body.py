@@ -7,7 +7,8 @@ from typing import Any
 
 from starlette.types import Scope
 
-from deployments.customers.records.errors import MalformedBody, UnsupportedContentType
+from deployments.customers.records.errors import MalformedBody
+from deployments.http.errors import RefusedError
 from deployments.http.request import header
 
 MAX_BODY_BYTES = 64 * 1024
@@ -18,22 +19,22 @@ def check_content_type(scope: Scope) -> None:
     """Check that a body, if its type is declared, is declared as JSON.
 
     Raises:
-        UnsupportedContentType: it is not.
+        RefusedError: it is not.
     """
     declared = header(scope, b"content-type")
     if declared is not None and not _is_json(declared):
-        raise UnsupportedContentType(declared)
+        raise _unsupported(declared)
 
 
 def read_json_object(scope: Scope, body: bytes) -> dict[str, Any]:
     """Return the members of the JSON object that is a request's body.
 
     Raises:
-        UnsupportedContentType: the body has no declared type.
+        RefusedError: the body has no declared type.
         MalformedBody: the body is not a JSON object.
     """
     if body and header(scope, b"content-type") is None:
-        raise UnsupportedContentType("application/octet-stream")  # RFC 9110, section 8.3
+        raise _unsupported("application/octet-stream")  # RFC 9110, section 8.3
     return parse_json_object(body)
 
 
@@ -59,6 +60,10 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedBody
     return value
+
+
+def _unsupported(content_type: str) -> RefusedError:
+    return RefusedError(f"Content-Type '{content_type}' is not supported.", 415)
 
 
 def _is_json(content_type: str) -> bool:

@@ -206,5 +206,5 @@ class RecordType:
 
     def error_code(self, error: RecordError) -> str:
         """Return the errorCode of the error response."""
-        status = error.status
+        status = HTTPStatus(error.status)
         return f"{status.value} {status.name}" if self.status_in_error_code else status.name

@@ -17,16 +17,10 @@ from deployments.customers.records.errors import (
     InvalidFields,
     RecordError,
     RecordsUnavailable,
-    UnexpectedError,
 )
 from deployments.customers.records.json_body import MAX_BODY_BYTES
 from deployments.customers.records.record_type import RecordType
-from deployments.http.errors import (
-    BodyTooLargeError,
-    BodyTooSlowError,
-    OverloadedError,
-    RefusedError,
-)
+from deployments.http.errors import OverloadedError, RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError, retry_after
 
 PROBLEM_JSON = "application/problem+json"
@@ -170,7 +164,9 @@ def error_renderer(record_type: RecordType) -> RenderError:
                 return _problem(scope, error)
             case _:
                 logger.error("%s: a request failed", record_type.name, exc_info=error)
-                return _error_response(record_type, UnexpectedError())
+                unexpected = "An unexpected error occurred"
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                return _error_response(record_type, RecordError(unexpected, status, "failed"))
 
     return render_error
 
@@ -207,10 +203,6 @@ def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
 
 def _detail(scope: Scope, error: RefusedError | HTTPException) -> str:
     match error:
-        case BodyTooLargeError():
-            return f"The body is longer than {error.limit} bytes."
-        case BodyTooSlowError():
-            return f"{error}."
         case RefusedError():
             return str(error)
         case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):

@@ -8,15 +8,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 from deployments.customers.records.errors import (
-    AlreadyRegistered,
+    INVALID,
     InvalidFields,
-    InvalidMobileNumber,
     MalformedBody,
     RecordError,
-    RecordNotFound,
     RecordsUnavailable,
 )
 from deployments.customers.records.record_type import Fields, Record, RecordType
@@ -71,10 +70,9 @@ class RecordService:
             asked: the mobile number, or the members of the type's create request.
 
         Raises:
-            InvalidMobileNumber: not ten digits.
+            RecordError: not ten digits, the mobile number has a record, the store cannot serve, or
+                no free number was found.
             MalformedBody, InvalidFields: the members are invalid.
-            AlreadyRegistered: the mobile number has a record.
-            RecordsUnavailable: the store cannot serve, or no free number was found.
         """
         with self._observed("create"):
             customer = self._customer(asked)
@@ -101,9 +99,7 @@ class RecordService:
         """Return the record with this mobile number, as JSON.
 
         Raises:
-            InvalidMobileNumber: neither empty nor ten digits.
-            RecordNotFound: no record has the mobile number.
-            RecordsUnavailable: the store cannot serve.
+            RecordError: neither empty nor ten digits, no record has it, or the store cannot serve.
         """
         with self._observed("fetch"):
             _check_findable(mobile, "fetchAccountDetails")
@@ -117,9 +113,8 @@ class RecordService:
 
         Raises:
             MalformedBody, InvalidFields: the members are invalid.
-            RecordNotFound: no record has the number.
-            AlreadyRegistered: another record has the mobile number.
-            RecordsUnavailable: the store cannot serve.
+            RecordError: no record has the number, another one has the mobile number, or the store
+                cannot serve.
         """
         with self._observed("update"):
             record = self.record_type.record.read(members)
@@ -127,7 +122,7 @@ class RecordService:
                 await self._store.replace(self.record_type.name, document_of(record))
             except DocumentNotFound as error:
                 message = self.record_type.number_unknown.format(number=record.number)
-                raise RecordNotFound(message) from error
+                raise _not_found(message) from error
             except DuplicateIndex as error:
                 raise self._already_registered(record) from error
 
@@ -135,9 +130,7 @@ class RecordService:
         """Delete the record with this mobile number.
 
         Raises:
-            InvalidMobileNumber: neither empty nor ten digits.
-            RecordNotFound: no record has the mobile number.
-            RecordsUnavailable: the store cannot serve.
+            RecordError: as for :meth:`fetch`.
         """
         with self._observed("delete"):
             _check_findable(mobile, "deleteAccountDetails")
@@ -159,23 +152,27 @@ class RecordService:
             outcome = error.outcome
             raise
         except (InvalidFields, MalformedBody):
-            outcome = InvalidMobileNumber.outcome
+            outcome = INVALID
             raise
         except asyncio.CancelledError:  # the client has gone
             outcome = "cancelled"
             raise
         except StoreUnavailable as error:
-            outcome = RecordsUnavailable.outcome
+            outcome = RecordsUnavailable.OUTCOME
             raise RecordsUnavailable("The record store is not available") from error
         finally:
             self._observe(operation, outcome, (time.perf_counter() - started) * 1000)
 
-    def _already_registered(self, record: Record) -> AlreadyRegistered:
+    def _already_registered(self, record: Record) -> RecordError:
         message = self.record_type.already_registered.format(mobile=record.mobileNumber)
-        return AlreadyRegistered(message)
+        return RecordError(message, HTTPStatus.BAD_REQUEST, "duplicate")
 
-    def _mobile_unknown(self, mobile: str) -> RecordNotFound:
-        return RecordNotFound(self.record_type.mobile_unknown.format(mobile=mobile))
+    def _mobile_unknown(self, mobile: str) -> RecordError:
+        return _not_found(self.record_type.mobile_unknown.format(mobile=mobile))
+
+
+def _not_found(message: str) -> RecordError:
+    return RecordError(message, HTTPStatus.NOT_FOUND, "not_found")
 
 
 def _check_findable(mobile: str, operation: str) -> None:
@@ -185,4 +182,6 @@ def _check_findable(mobile: str, operation: str) -> None:
 
 def _check_mobile_number(mobile: str, operation: str) -> None:
     if MOBILE_NUMBER.fullmatch(mobile) is None:
-        raise InvalidMobileNumber(operation)
+        message = f"{operation}.mobileNumber: Mobile number must be 10 digits"
+        # as documented, although the fault is the caller's
+        raise RecordError(message, HTTPStatus.INTERNAL_SERVER_ERROR, INVALID)

@@ -12,7 +12,7 @@ from deployments.access.revocations import STALE_S, Revocations, UserRule
 from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
 from deployments.gateway.users import Users, hash_password
-from deployments.http.errors import ForbiddenError, UnauthorizedError, UncheckedError
+from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError
 from tests.support.virtual_time import virtual_time
 from tests.unit.access.conftest import SECRET
 from tests.unit.access.memory_store import MemoryStore
@@ -230,7 +230,7 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
     tokens.authenticate(f"Bearer {ann}", "reset")
     await asyncio.sleep(60)
     assert tokens.authenticate(f"Bearer {ann}", "act").subject == "ann"
-    with pytest.raises(UncheckedError):
+    with pytest.raises(RefusedError, match="cannot be checked"):
         tokens.authenticate(f"Bearer {ann}", "reset")
     assert refused(tokens, bob), "what was known is not forgotten"
     store.serves = True
@@ -248,7 +248,7 @@ async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that(
     tasks = await follow(tokens)
     token = f"Bearer {tokens.issue('ann')}"
     tokens.authenticate(token, "act")
-    with pytest.raises(UncheckedError):
+    with pytest.raises(RefusedError, match="cannot be checked"):
         tokens.authenticate(token, "reset")
     with pytest.raises(ForbiddenError):
         tokens.authenticate(f"Bearer {tokens.issue('ann', ['act'])}", "reset")

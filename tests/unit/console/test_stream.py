@@ -9,10 +9,10 @@ from deployments.console.stream import (
     SEND_S,
     STREAM_S,
     Audience,
-    TooManyConsolesError,
     write_events,
 )
 from deployments.console.view import View
+from deployments.http.errors import RefusedError
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import decision, report, shown
@@ -58,7 +58,7 @@ async def test_who_never_reads_is_given_up_and_leaves_the_place_to_others():
     with audience.member(None) as client:
         browser.reads.clear()
         started = asyncio.get_running_loop().time()
-        with pytest.raises(TooManyConsolesError), audience.member(None):
+        with pytest.raises(RefusedError, match="1 consoles are open"), audience.member(None):
             pass
         client.offer(b"x")
         await write_events(browser.receive, browser.send, client.next)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from deployments.console.what_if import VALUES, AnotherPolicyError, NoDecisionError, WhatIf
+from deployments.console.what_if import VALUES, WhatIf
 from deployments.feed.messages import Decision
+from deployments.http.errors import RefusedError
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
@@ -59,17 +60,17 @@ async def test_another_policy_in_the_file_does_not_speak_for_the_one_that_decide
     what_if = WhatIf()
     await what_if.curve(decision, LANE)
     save(file, 2)
-    with pytest.raises(AnotherPolicyError):
+    with pytest.raises(RefusedError, match="does not hold the policy"):
         await what_if.curve(decision, LANE)
     for gone in (str(tmp_path / "gone.th"), ""):
-        with pytest.raises(AnotherPolicyError):
+        with pytest.raises(RefusedError, match="does not hold the policy"):
             await what_if.curve(replace(decision, policy=gone), LANE)
 
 
 @pytest.mark.parametrize("lane", [-1, JUNCTIONS[SMALL].n_lanes])
 async def test_a_lane_that_is_not_there_is_refused(tmp_path, lane):
     file = tmp_path / "agent.th"
-    with pytest.raises(NoDecisionError, match="no lane"):
+    with pytest.raises(RefusedError, match="no lane"):
         await WhatIf().curve(real_decision(save(file, 1), str(file)), lane)
 
 
@@ -96,5 +97,5 @@ async def test_a_policy_of_another_network_is_stepped_with_its_own_sizes(tmp_pat
     )
     curve = await WhatIf(network).curve(decision, 3)
     assert (curve["value"], len(curve["probabilities"])) == (0.75, network.n_actions)
-    with pytest.raises(NoDecisionError, match="shows the network greenwave only"):
+    with pytest.raises(RefusedError, match="shows the network greenwave only"):
         await WhatIf().curve(decision, 3)

@@ -11,8 +11,8 @@ from deployments.customers import record_types
 from deployments.customers.records.api import create_app
 from deployments.customers.records.deployment import RecordMetrics
 from deployments.customers.records.errors import (
+    INVALID,
     InvalidFields,
-    InvalidMobileNumber,
     RecordError,
     RecordsUnavailable,
 )
@@ -179,7 +179,7 @@ def test_operations_are_counted_by_service_operation_and_outcome(recorded):
 
 def test_what_never_reached_the_store_says_nothing_of_its_latency(recorded):
     metrics = RecordMetrics("cards")
-    metrics.observe("create", InvalidMobileNumber.outcome, 0.01)
+    metrics.observe("create", INVALID, 0.01)
     metrics.publish()
-    assert operations(recorded) == {("cards", "create", InvalidMobileNumber.outcome): 1}
+    assert operations(recorded) == {("cards", "create", INVALID): 1}
     assert recorded.observed == []

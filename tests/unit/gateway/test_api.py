@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from deployments.gateway.api import create_app
-from deployments.gateway.errors import BadRequestError, InferenceUnavailableError, KeyReusedError
+from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.client import InferenceClient
 from deployments.gateway.login import Logins, PasswordVerifier
@@ -217,7 +217,7 @@ class TestAction:
     @pytest.mark.parametrize(
         ("error", "status", "message"),
         [
-            (KeyReusedError("used with another observation"), 422, "used with another observation"),
+            (BadRequestError("used with another key", 422), 422, "used with another key"),
             (BadRequestError("obs_data is so large ..."), 400, "obs_data is so large ..."),
             (KeyError("secret detail"), 500, "Internal server error"),
         ],
