@@ -113,14 +113,13 @@ class Settings(BaseSettings):
     )
     inference_token: SecretStr | None = Field(
         None,
-        description="Token that clients of the inference service must send; the gateway, the demo "
-        "and the load tests send it.",
+        description="Token that clients of the inference service must send.",
         json_schema_extra={"default": "no token", "range": "≥ 32 bytes of printable ASCII"},
     )
     inference_token_file: Path | None = Field(
         None,
-        description="File with such a token in place of `INFERENCE_TOKEN`, with mode 0600 or 0440. "
-        "Of several, one a line, each is good, and the first is sent.",
+        description="File with such tokens, one a line, with mode 0600 or 0440. Each is good, and "
+        "the first is sent.",
         json_schema_extra={"default": "no file"},
     )
     jwt_secret: SecretStr | None = Field(
@@ -154,14 +153,12 @@ class Settings(BaseSettings):
         200,
         description="Status that answers an update of a loan with invalid fields; the other record "
         "services answer 400.",
-        json_schema_extra={"unit": "HTTP status"},
     )
 
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Format of log lines. With `json`, `greenwave up` and `deploy` set "
-        "`encoding: JSON` in the `logging_config` of the serve config, and the supervisor writes "
-        "JSON, too. `text` leaves the services to the config.",
+        description="Format of log lines, of the supervisor, too. `text` leaves the services to "
+        "the `logging_config` of the serve config.",
     )
     access_log_share: float = Field(
         0.0,
@@ -169,7 +166,6 @@ class Settings(BaseSettings):
         le=1,
         description="Share of the requests with a line in the access log. Answers of 500 and above "
         "always have one, at most one per second and replica.",
-        json_schema_extra={"unit": "of 1"},
     )
     otel_exporter_otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
         None,
@@ -181,7 +177,6 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="Share of the requests without a `traceparent` that are traced.",
-        json_schema_extra={"unit": "share"},
     )
 
     edge_host: str = Field(
@@ -197,7 +192,7 @@ class Settings(BaseSettings):
         (),
         validate_default=False,
         description="Names by which clients reach the edge, and whose pages may call it. If set, "
-        "requests with another `Host` get 403; otherwise only those at a loopback address do.",
+        "requests with another `Host` get 403.",
         json_schema_extra={
             "default": "names of this machine at loopback addresses",
             "range": "`NAME,NAME`, without ports",

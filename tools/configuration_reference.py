@@ -21,22 +21,20 @@ HEAD = """\
 
 <!-- Written by `make reference` from the models that read the configuration. Edit those. -->
 
-| What | Where it is set | Takes effect |
-|---|---|---|
-| arguments | `args` of an application in a serve config | with the next deploy |
-| `user_config` | a deployment in a serve config | with the next deploy, without a restart |
-| variables | environment of `make up`, or of `ray start` on every node | with the next start |
+- `args` of an application in a serve config take effect with the next deploy.
+- `user_config` of a deployment takes effect with the next deploy, without a restart.
+- Environment variables of `make up`, or of `ray start` on every node, take effect with the next start.
 
 `greenwave check` refuses unknown arguments, values out of range, and arguments that contradict each
-other. All other keys of a serve config are Ray's. The commands also read Ray's variables
-`RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
+other. All other keys of a serve config are Ray's.
 
 ## Environment variables
 
-An empty variable counts as unset, except `JWT_SECRET`, which must not be empty.
+An empty variable counts as unset, except `JWT_SECRET`, which must not be empty. The commands also
+read Ray's `RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
 """
 
-_UNITS = {"_s": "seconds", "_minutes": "minutes"}
+_UNITS = {"_s": "s", "_minutes": "minutes"}
 _SIGNS = {Gt: "> {}", Ge: "≥ {}", Lt: "< {}", Le: "≤ {}"}
 
 
@@ -47,12 +45,12 @@ def reference() -> str:
 
 
 def _chapter(service: Service) -> str:
-    lines = [f"\n## {service.title}\n\n`args` of `import_path: {service.module}:build`\n"]
-    fields = service.options.model_fields
-    lines += _table("Argument", fields) if fields else ["\nThere are none.\n"]
+    names = f"`import_path: {service.module}:build`, deployment `{service.deployment}`"
+    lines = [f"\n## {service.title}\n\n{names}\n"]
+    if service.options.model_fields:
+        lines += _table("`args`", service.options.model_fields)
     if service.user_config is not None:
-        lines.append(f"\n`user_config` of the deployment `{service.deployment}`\n")
-        lines += _table("Key", dict(_keys(service.user_config)))
+        lines += _table("`user_config`", dict(_keys(service.user_config)))
     return "".join(lines)
 
 
@@ -67,19 +65,18 @@ def _keys(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, Field
 
 
 def _table(first: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:
-    yield f"\n| {first} | Meaning | Unit | Default | Range |\n|---|---|---|---|---|\n"
+    yield f"\n| {first} | Meaning | Default | Range |\n|---|---|---|---|\n"
     for name, field in fields.items():
         cells = (f"`{name}`", field.description or "", *_facts(name, field))
         yield f"| {' | '.join(cells)} |\n"
 
 
 def _facts(name: str, field: FieldInfo) -> Iterator[str]:
-    """Yield unit, default and range; what a field declares comes first."""
+    """Yield default and range, with its unit; what a field declares comes first."""
     declared = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    unit = next((unit for end, unit in _UNITS.items() if name.lower().endswith(end)), "")
-    yield str(declared.get("unit", unit))
+    unit = next((f" {unit}" for end, unit in _UNITS.items() if name.lower().endswith(end)), "")
     yield str(declared.get("default", _default(field)))
-    yield str(declared.get("range", _range(field)))
+    yield str(declared.get("range", _range(field) + unit))
 
 
 def _default(field: FieldInfo) -> str:
@@ -114,8 +111,6 @@ def _range(field: FieldInfo) -> str:
 
 
 def _choices(annotation: Any) -> list[str]:
-    if annotation is bool:
-        return ["true", "false"]
     return [str(each) for each in get_args(annotation)] if get_origin(annotation) is Literal else []
 
 

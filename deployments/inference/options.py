@@ -21,8 +21,8 @@ class InferenceOptions(StateOptions):
     )
     agent_path: Path | None = Field(
         None,
-        description="File of the policy, instead of `MAPPO_AGENT_PATH`; the `agent_path` of the "
-        "`user_config` takes precedence.",
+        description="File of the policy, instead of `MAPPO_AGENT_PATH`; that of the `user_config` "
+        "takes precedence.",
     )
     diagnose_detectors: bool = Field(
         False,
@@ -37,7 +37,7 @@ _NAMESPACE = "[A-Za-z0-9._-]{1,64}"
 class CanaryConfig(UserConfig):
     """A second policy beside the one in service."""
 
-    path: str = Field(alias="agent_path", description="File of the canary.")
+    path: str = Field(alias="agent_path", description="Its file.")
     states: str = Field(
         pattern=f"^{_NAMESPACE}$",
         description="Name of the canary's hidden states, which it shares with no other policy.",
@@ -52,7 +52,6 @@ class CanaryConfig(UserConfig):
         le=1,
         description="Share of the runs that it answers, or steps beside. A larger share includes "
         "the runs of a smaller one.",
-        json_schema_extra={"unit": "of 1"},
     )
 
 

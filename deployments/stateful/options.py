@@ -27,13 +27,11 @@ class StateOptions(Options):
         le=64,
         description="Number of state actors that share the hidden states. Another number takes a "
         "stop of the application.",
-        json_schema_extra={"unit": "actors"},
     )
     durability: Literal["memory", "durable"] = Field(
         "memory",
         description="What must hold a step before it is answered. `memory`: the table in the "
-        "machine's memory, which outlives every process; the store has a copy within "
-        "`snapshot_period_s`. `durable`: the store, so that the loss of a machine costs no step.",
+        "machine's memory. `durable`: the store, too, so that the loss of a machine costs no step.",
     )
     snapshot_period_s: float = Field(
         1.0,
@@ -46,7 +44,6 @@ class StateOptions(Options):
         ge=1,
         description="Maximum number of hidden states over all shards. A request for one more is "
         "answered 503.",
-        json_schema_extra={"unit": "states"},
     )
     run_ttl_s: float = Field(
         3600.0, gt=0, description="Time after which the states of an idle run are removed."

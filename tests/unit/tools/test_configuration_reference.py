@@ -17,7 +17,7 @@ NUMBERS = [(name, field) for name, field in FIELDS if field.annotation in (int, 
 
 
 def row(name: str, field: FieldInfo) -> list[str]:
-    """Return the cells of a field: name, meaning, unit, default, range."""
+    """Return the cells of a field: name, meaning, default, range."""
     names = {f"`{each}`" for each in (name, name.upper(), field.alias)}
     rows = [line.strip("|\n").split("|") for line in reference().splitlines()]
     cells = [[cell.strip() for cell in row] for row in rows]
@@ -41,5 +41,5 @@ def test_every_argument_and_variable_has_a_meaning(name, field):
 
 
 @pytest.mark.parametrize(("name", "field"), NUMBERS)
-def test_every_number_has_a_unit_a_default_and_a_range(name, field):
+def test_every_number_has_a_default_and_a_range(name, field):
     assert all(row(name, field)[2:]), row(name, field)
