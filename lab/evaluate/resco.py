@@ -80,20 +80,11 @@ def _lines(
     for measure, (title, *_) in MEASURES.items():
         is_first = measure == "delay_s"
         shown = [each for each in controllers if is_first or each in SHOWN]
-        heads = ["map", *(["seeds"] if is_first else []), *shown, "published"]
         best, cells = _best_published(measure), _cells(runs, measure)
         yield from ("", f"## {title}", "")
         yield from markdown(
-            heads,
-            [
-                [
-                    name,
-                    *([len({run.seed for run in runs if run.traffic == name})] * is_first),
-                    *(cells.get((name, each), "") for each in shown),
-                    best[name],
-                ]
-                for name in maps
-            ],
+            ["map", *shown, "published"],
+            [[name, *(cells.get((name, each), "") for each in shown), best[name]] for name in maps],
         )
         if is_first:
             yield from _medians(runs, controllers, maps)
@@ -101,16 +92,12 @@ def _lines(
 
 
 def _medians(runs: Sequence[Run], controllers: Sequence[str], maps: Sequence[str]) -> Iterator[str]:
-    published = read_published("delay_s")["fixed time"]
     title = "Median and interquartile mean of the delay, seconds per vehicle (jammed runs)"
     yield from ("", f"## {title}", "")
     cells = medians_of(runs)
     yield from markdown(
-        ["map", *controllers, "fixed time, published"],
-        (
-            [name, *(cells.get((name, each), "") for each in controllers), published.get(name, "")]
-            for name in maps
-        ),
+        ["map", *controllers],
+        ([name, *(cells.get((name, each), "") for each in controllers)] for name in maps),
     )
 
 
