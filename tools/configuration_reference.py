@@ -23,7 +23,8 @@ HEAD = """\
 
 - `args` of an application in a serve config take effect with the next deploy.
 - `user_config` of a deployment takes effect with the next deploy, without a restart.
-- Environment variables of `make up`, or of `ray start` on every node, take effect with the next start.
+- Variables in the environment of `make up`, or of `ray start` on every node, take effect with the
+  next start.
 
 `greenwave check` refuses unknown arguments, values out of range, and arguments that contradict each
 other. All other keys of a serve config are Ray's.
