@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, TypeVar
 
 from load_tests.chaos.history import History, Outcome, Prediction, Reset
@@ -178,12 +178,16 @@ class _Lineage:
     def _lost(self) -> Iterator[Finding]:
         """Find answers that another one does not continue from, unless a reset explains both."""
         sent = [each.sent for each in self._answers]
+        lowest = list(accumulate((each.step for each in reversed(self._answers)), min))[::-1]
         of_step: dict[int, list[Prediction]] = defaultdict(list)
         for answer in self._answers:
             of_step[answer.step].append(answer)
         for answer in self._answers:
             horizon = self._horizon(answer)
-            later = self._answers[bisect_left(sent, answer.done) : bisect_right(sent, horizon)]
+            first, after = bisect_left(sent, answer.done), bisect_right(sent, horizon)
+            # a long history has few answers that anything later falls behind
+            falls = first < after and lowest[first] <= answer.step
+            later = self._answers[first:after] if falls else ()
             fallen = (each for each in later if each.step <= answer.step)
             twins = (
                 each
