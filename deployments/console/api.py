@@ -32,8 +32,7 @@ Run = Annotated[str | None, Query()]
 def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI:
     """Build the ASGI application around a service."""
     app = FastAPI(title="Live console", openapi_url=None)
-    probes = probes or Probes(service.check_health, service.checks)
-    probes.add_to(FastRoutes(app, render_error))
+    (probes or Probes(checks=service.checks)).add_to(FastRoutes(app, render_error))
     app.add_middleware(_SecurityHeaders)
     road_map = asdict(service.road_map)
 

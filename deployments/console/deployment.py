@@ -57,9 +57,6 @@ class Console(ReplicaBase):
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service, self.probes)
 
-    def check_health(self) -> None:
-        self._service.check_health()
-
 
 async def _read_replicas() -> list[Replica]:
     return [Replica(*each) for each in await read_replicas()]

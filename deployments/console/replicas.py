@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from deployments.feed.messages import Contents, Report, Source
@@ -67,14 +67,19 @@ class Rates:
         return now - seen[0] if seen else None
 
     def summary(self, now: float) -> dict[str, Any]:
-        """Return requests and latencies by deployment, fallbacks by cause, and gauges."""
+        """Return requests and latencies by deployment, fallbacks by cause, and the breaker."""
         requests: defaultdict[str, float] = defaultdict(float)
         latencies: defaultdict[str, Counter[int]] = defaultdict(Counter)
         fallbacks: Counter[str] = Counter()
-        for source, replica in self._recent(now):
+        breakers: list[int] = []
+        for source, replica in self._replicas.items():
+            if now - replica.seen >= SILENT_S:
+                continue
             requests[source.deployment] += replica.requests_per_s
             latencies[source.deployment].update(dict(enumerate(replica.latencies)))
             fallbacks += replica.fallbacks
+            if replica.latest.breaker is not None:
+                breakers.append(replica.latest.breaker)
         return {
             "requests_per_s": {name: round(rate, 1) for name, rate in requests.items()},
             "latency_ms": {
@@ -83,19 +88,8 @@ class Rates:
                 if counts.total()
             },
             "fallbacks": fallbacks,
-            "breaker": self._worst("breaker", now),
+            "breaker": max(breakers, default=None),
         }
-
-    def _recent(self, now: float) -> Iterator[tuple[Source, _Replica]]:
-        return ((s, r) for s, r in self._replicas.items() if now - r.seen < SILENT_S)
-
-    def _worst(self, gauge: str, now: float) -> float | None:
-        values = [
-            replica.latest.gauges[gauge]
-            for _, replica in self._recent(now)
-            if gauge in replica.latest.gauges
-        ]
-        return round(max(values), 2) if values else None
 
 
 def quantile_ms(counts: Mapping[int, int], share: float) -> float:

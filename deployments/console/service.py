@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from starlette.types import Scope
 
 from deployments.access.control import AccessControl
+from deployments.aio import PeriodicTask
 from deployments.console.replicas import Replica
 from deployments.console.stream import Audience, Client
 from deployments.console.view import View
@@ -21,7 +21,6 @@ from deployments.feed.messages import Report
 from deployments.feed.publisher import NoFeedError
 from deployments.http.errors import RefusedError
 from deployments.http.probes import Check
-from deployments.log import logger
 from models.maps.road_map import road_map_of
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
@@ -29,11 +28,9 @@ from models.networks.shipped import SHIPPED
 PAUSE_S = 0.1  # between two calls of the feed
 EVENT_PERIOD_S = 0.3
 IDLE_EVENT_PERIOD_S = 1.0  # where there is no news; the edge ends what is silent for 8 s
-CHECK_PERIOD_S = 1.0
 REPLICAS_S = 5.0  # the answer costs Serve's controller some milliseconds
 LINGER_S = 5.0
 MAX_CLIENTS = 100  # each takes some 0.03 % of a core
-_RETRY_S = 0.5
 _DEADLINE_S = 5.0
 
 
@@ -74,7 +71,7 @@ class ConsoleService:
         self._feed: WatchedFeed | None = None
         self._name = uuid.uuid4().hex  # to the feed
         self._news = asyncio.Event()
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[PeriodicTask] = []
         self._last_open = 0.0
 
     async def hold_feed(self) -> WatchedFeed:
@@ -120,18 +117,6 @@ class ConsoleService:
             raise RefusedError(why, 404)
         return await self._what_if.curve(decision, lane)
 
-    def check_health(self) -> None:
-        """Check the task that watches.
-
-        Raises:
-            RuntimeError: it has failed.
-        """
-        task = self._watching
-        if task is None or not task.done() or task.cancelled():
-            return
-        if (cause := task.exception()) is not None:
-            raise RuntimeError("The console: the background task has stopped") from cause
-
     @property
     def checks(self) -> dict[str, Check]:
         """What the console needs to be ready, by the names in ``/readyz``."""
@@ -142,48 +127,29 @@ class ConsoleService:
         await (await self.hold_feed()).check()
 
     def _watch(self) -> None:
-        """Start the task that watches, unless it runs."""
+        """Start the tasks that watch, unless they run."""
         self._last_open = self._now()
-        if self._watching is None or self._watching.done():
-            # in a new context: a cancelled request must not cancel it
-            self._watching = asyncio.create_task(
-                self._watch_while_open(), context=contextvars.Context()
-            )
-
-    async def _watch_while_open(self) -> None:
-        loops = (self._follow_feed, self._follow_replicas, self._show)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._repeat(each)) for each in loops]
-            while self._is_open():
-                await asyncio.sleep(CHECK_PERIOD_S)
-            for task in tasks:
-                task.cancel()
-
-    async def _repeat(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        while True:
-            try:
-                await step()
-            except Exception as error:  # whatever Ray raises; the page shows what is unknown
-                logger.warning("Nothing new can be shown: %r", error)
-                await asyncio.sleep(_RETRY_S)
-
-    def _is_open(self) -> bool:
-        now = self._now()
-        if len(self.audience):
-            self._last_open = now
-        return now - self._last_open < LINGER_S
+        if not self._watching:
+            self._watching = [
+                PeriodicTask("The console's feed", self._follow_feed, PAUSE_S),
+                PeriodicTask("The list of replicas", self._follow_replicas, EVENT_PERIOD_S),
+                # news in the pause is shown together
+                PeriodicTask("The console's stream", self._show, EVENT_PERIOD_S),
+            ]
 
     async def _follow_feed(self) -> None:
-        feed = await self.hold_feed()
-        while True:
-            runs = self.audience.runs(self.view, self._now())
+        feed = self._feed or await self.hold_feed()
+        runs = self.audience.runs(self.view, self._now())
+        try:
             async with asyncio.timeout(_DEADLINE_S):
                 reports = await feed.collect(self._name, runs)
-            for report in reports:
-                self.view.add(report, self._now())
-            if reports:
-                self._news.set()
-            await asyncio.sleep(PAUSE_S)
+        except NoFeedError:
+            await self.hold_feed()
+            raise
+        for report in reports:
+            self.view.add(report, self._now())
+        if reports:
+            self._news.set()
 
     async def _follow_replicas(self) -> None:
         async with asyncio.timeout(_DEADLINE_S):
@@ -192,14 +158,19 @@ class ConsoleService:
 
     async def _show(self) -> None:
         now = self._now()
+        if len(self.audience):
+            self._last_open = now
+        elif now - self._last_open >= LINGER_S:
+            await self.close()
+            return
         self.audience.show(self.view, time.time_ns() // 1_000_000, now)
-        # news in the pause is shown together
-        await asyncio.sleep(EVENT_PERIOD_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_EVENT_PERIOD_S - EVENT_PERIOD_S):
                 await self._news.wait()
         self._news.clear()
 
     async def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        """Stop watching."""
+        for task in self._watching:
+            task.stop()
+        self._watching = []

@@ -82,14 +82,14 @@ class Contents:
 
     Attributes:
         requests: since its start.
-        gauges: values of this moment, by name.
+        breaker: state of the gateway's circuit breaker.
         fallbacks: since its start, by cause.
         latencies: since its start, a count for each bucket of RouteTimes.
         runs: steps since the last report, by run.
     """
 
     requests: int
-    gauges: Mapping[str, float] = field(default_factory=dict)
+    breaker: int | None = None
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     latencies: list[int] = field(default_factory=list)
     runs: Mapping[str, int] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Contents:
     @property
     def totals(self) -> tuple[object, ...]:
         """What is reported repeatedly, and is news when it has changed."""
-        return self.requests, self.gauges, self.fallbacks
+        return self.requests, self.breaker, self.fallbacks
 
 
 class Report(NamedTuple):

@@ -60,7 +60,7 @@ class GatewayReporter:
         fallbacks = self._fallbacks.take()
         return Contents(
             counts.actions.total(),
-            {"breaker": float(self._service.breaker_state)},
+            int(self._service.breaker_state),
             dict(counts.fallbacks),
             self._times.totals(),
             Counter(each.run for each in fallbacks),

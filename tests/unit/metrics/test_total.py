@@ -1,5 +1,7 @@
 from collections import Counter
 
+import pytest
+
 from deployments.metrics.exported import Total
 from tests.unit.metrics.recorded import RecordedMetrics
 
@@ -16,18 +18,18 @@ def test_each_call_counts_only_what_is_new(monkeypatch):
     assert recorded.counted == {("logins", "success"): 5, ("logins", "401"): 1}
 
 
-def test_keys_of_several_values_fill_the_tags_in_their_order(monkeypatch):
+@pytest.mark.parametrize(
+    ("tags", "key", "labels"),
+    [(("junction", "action"), ("300839359", 2), ("300839359", "2")), ((), (), ())],
+)
+def test_keys_of_several_values_or_none_fill_the_tags_in_their_order(
+    monkeypatch, tags, key, labels
+):
     recorded = RecordedMetrics(monkeypatch)
-    Total("predictions", "", ("junction", "action")).publish({("300839359", 2): 7})
-    assert recorded.counted == {("predictions", "300839359", "2"): 7}
-
-
-def test_a_total_without_tags(monkeypatch):
-    recorded = RecordedMetrics(monkeypatch)
-    total = Total("commits", "", ())
+    total = Total("predictions", "", tags)
     for number in (4, 6):
-        total.publish({(): number})
-    assert recorded.counted == {("commits",): 6}
+        total.publish({key: number})
+    assert recorded.counted == {("predictions", *labels): 6}
 
 
 def test_what_has_not_happened_yet_is_told_once_at_zero(monkeypatch):

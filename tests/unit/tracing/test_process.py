@@ -1,9 +1,7 @@
 """The spans of a process: what belongs to what, and that nothing happens while tracing is off."""
 
-import asyncio
 import subprocess
 import sys
-import time
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
@@ -55,50 +53,3 @@ def test_work_that_fails_says_what_by_and_lets_the_error_through():
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "ValueError")
     assert not span.events, "an error's text may hold what a client has sent"
     assert CURRENT.get() is None
-
-
-def test_a_request_that_nobody_traces_begins_a_trace():
-    with recording() as recorded:
-        senders = process.sample(None)
-        assert senders == []
-        with process.of_request("GET /", senders, None):
-            pass
-        span = recorded.one("GET /")
-    assert (span.kind, span.parent) == (SpanKind.SERVER, None)
-
-
-def test_the_way_from_the_edge_is_a_part_of_the_trace():
-    arrived = time.time() - 0.25
-    with recording() as recorded:
-        senders = process.sample(str(ONE))
-        assert senders == [ONE]
-        with process.of_request("GET /", senders, arrived):
-            pass
-        edge, request = recorded.one("edge"), recorded.one("GET /")
-    assert (parent_of(edge), parent_of(request)) == (ONE, trace_of(edge))
-    assert edge.start_time is not None
-    assert request.start_time is not None
-    assert 0.2 < (request.start_time - edge.start_time) / 1e9 < 10
-
-
-@pytest.mark.parametrize("arrived_s", [0.0, 1e11, 1e15])
-def test_a_clock_that_is_wrong_is_not_believed(arrived_s):
-    with recording() as recorded:
-        senders = process.sample(str(ONE))
-        assert senders == [ONE]
-        with process.of_request("GET /", senders, arrived_s):
-            pass
-        (span,) = recorded.all()
-    assert span.name == "GET /"
-
-
-async def test_tasks_of_a_request_are_parts_of_its_trace():
-    async def work():
-        return process.current()
-
-    with recording():
-        with process.covering("request", [ONE]):
-            here = process.current()
-            inside = await asyncio.create_task(work())
-        assert inside == here
-        assert await asyncio.create_task(work()) == []

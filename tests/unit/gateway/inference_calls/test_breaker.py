@@ -1,7 +1,7 @@
 """The circuit breaker, on a clock of the test's own."""
 
 import asyncio
-import contextlib
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -11,105 +11,81 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.inference_calls.breaker import CircuitBreaker, State
 from tests.support.virtual_time import Clock
 
-
-def down() -> InferenceUnavailableError:
-    return InferenceUnavailableError("failing")
+ERRORS: dict[str, BaseException] = {
+    "down": InferenceUnavailableError("failing"),
+    "full": InferenceUnavailableError("too_many_states"),
+    "cancelled": asyncio.CancelledError(),
+    "defect": KeyError(),
+}
 
 
 class Guarded:
-    """A breaker with what it guards."""
+    """A breaker that opens after three failures, with what it guards."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.changes: list[State] = []
         self.breaker = CircuitBreaker(3, 1.0, self.changes.append, self.clock)
 
-    def state(self) -> State:
-        return self.breaker.state
-
     def call(self, error: BaseException | None = None) -> None:
         with self.breaker.guard():
             if error is not None:
                 raise error
 
-    def fail(self, times: int = 1) -> None:
-        for _ in range(times):
-            with pytest.raises(InferenceUnavailableError, match="failing"):
-                self.call(down())
+    def play(self, events: Iterable[str]) -> None:
+        """Let seconds pass, or make a call that ends as its name says; ``refused``: is not made."""
+        for event in events:
+            if event == "up":
+                self.call()
+            elif event == "refused":
+                with (
+                    pytest.raises(InferenceUnavailableError, match="breaker_open"),
+                    self.breaker.guard(),
+                ):
+                    pytest.fail("the call was made")
+            elif event in ERRORS:
+                with pytest.raises(type(ERRORS[event])) as raised:
+                    self.call(ERRORS[event])
+                assert raised.value is ERRORS[event]
+            else:
+                self.clock.now += float(event)
 
 
-@pytest.fixture
-def guarded():
-    return Guarded()
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ("down down up down down", State.CLOSED),
+        ("down down defect down down full down down", State.CLOSED),
+        ("down down down", State.OPEN),
+        ("down down down 0.99 refused", State.OPEN),
+        ("down down down 1.0", State.HALF_OPEN),
+        ("down down down 1.5 down 0.9 refused", State.OPEN),
+        ("down down down 1.5 down 1.0 up", State.CLOSED),
+        ("down down down 1.0 cancelled refused", State.OPEN),
+        ("down down down 1.0 cancelled 1.0 up", State.CLOSED),
+    ],
+)
+def test_it_opens_after_the_failures_in_a_row_until_a_probe_succeeds(events, state):
+    guarded = Guarded()
+    guarded.play(events.split())
+    assert guarded.breaker.state is state
+    opened = [State.OPEN] if "down down down" in events else []
+    assert guarded.changes == opened + ([State.CLOSED] if opened and state is State.CLOSED else [])
 
 
-def test_it_opens_after_the_failures_in_a_row(guarded):
-    guarded.fail(2)
-    guarded.call()
-    guarded.fail(2)
-    assert guarded.state() is State.CLOSED
-    guarded.fail(1)
-    assert guarded.state() is State.OPEN
-    assert guarded.changes == [State.OPEN]
+def test_after_the_pause_one_probe_is_made():
+    guarded = Guarded()
+    guarded.play(["down", "down", "down", "1.0"])
+    with guarded.breaker.guard():
+        guarded.play(["refused"])
+    assert guarded.breaker.state is State.CLOSED
 
 
-def test_while_open_nothing_is_called(guarded):
-    guarded.fail(3)
-    guarded.clock.now = 0.99
-    with pytest.raises(InferenceUnavailableError, match="breaker_open"), guarded.breaker.guard():
-        pytest.fail("the call was made")
-
-
-def test_after_the_pause_one_probe_is_made(guarded):
-    guarded.fail(3)
-    guarded.clock.now = 1.0
-    assert guarded.state() is State.HALF_OPEN
-    with guarded.breaker.guard(), pytest.raises(InferenceUnavailableError, match="breaker_open"):
-        guarded.call()
-    assert guarded.state() is State.CLOSED
-    assert guarded.changes == [State.OPEN, State.CLOSED]
-
-
-def test_a_failed_probe_starts_the_pause_anew(guarded):
-    guarded.fail(3)
-    guarded.clock.now = 1.5
-    guarded.fail()
-    guarded.clock.now = 2.4
-    assert guarded.state() is State.OPEN
-    guarded.clock.now = 2.5
-    guarded.call()
-    assert guarded.state() is State.CLOSED
-    assert guarded.changes == [State.OPEN, State.CLOSED]
-
-
-def test_a_cancelled_probe_is_no_verdict(guarded):
-    guarded.fail(3)
-    guarded.clock.now = 1.0
-    with pytest.raises(asyncio.CancelledError):
-        guarded.call(asyncio.CancelledError())
-    assert guarded.state() is State.OPEN
-    guarded.clock.now = 2.0
-    guarded.call()
-    assert guarded.state() is State.CLOSED
-
-
-def test_another_error_is_an_answer(guarded):
-    guarded.fail(2)
-    with pytest.raises(KeyError):
-        guarded.call(KeyError())
-    guarded.fail(2)
-    assert guarded.state() is State.CLOSED
-
-
-@given(st.lists(st.sampled_from(["up", "down", "wait"]), max_size=60))
+@given(st.lists(st.sampled_from(["up", "down", "0.5"]), max_size=60))
 def test_a_service_that_is_back_is_called_again_after_one_pause(events):
     guarded = Guarded()
     for event in events:
-        if event == "wait":
-            guarded.clock.now += 0.5
-        else:
-            with contextlib.suppress(InferenceUnavailableError):
-                guarded.call(down() if event == "down" else None)
-    guarded.clock.now += 1.0
-    guarded.call()
-    assert guarded.state() is State.CLOSED
+        is_open = guarded.breaker.state is State.OPEN
+        guarded.play(["refused" if is_open and event != "0.5" else event])
+    guarded.play(["1.0", "up"])
+    assert guarded.breaker.state is State.CLOSED

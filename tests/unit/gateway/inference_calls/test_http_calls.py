@@ -136,6 +136,7 @@ async def test_a_refusal_is_a_bad_request(calls, server, status, code, answered)
     [
         (503, '{"detail": "no"}', "model_not_loaded", "not_loaded"),
         (503, '{"detail": "no"}', "outcome_unknown", "outcome_unknown"),
+        (503, '{"detail": "no"}', "too_many_states", "too_many_states"),
         (503, '{"detail": "Model not loaded"}', "of another maker", "overloaded"),
         (503, '{"detail": "Model not loaded"}', "", "overloaded"),
         (429, "", "", "overloaded"),
