@@ -9,8 +9,6 @@ CommandError
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,29 +34,11 @@ class EdgeError(CommandError):
         super().__init__(f"The edge did not start: {reason.rstrip('.')}.")
 
 
-@contextmanager
-def as_command_error(*errors: type[Exception]) -> Iterator[None]:
-    """Turn errors whose messages are clear to an operator into :class:`CommandError`."""
-    try:
-        yield
-    except errors as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from error
-
-
-@contextmanager
-def naming_broken_files() -> Iterator[None]:
-    """Import modules that may be broken, and name the file that is.
-
-    Raises:
-        CommandError: an import raised an error.
-    """
-    try:
-        yield
-    except Exception as error:
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise CommandError(
-            f"Cannot import {place(error)}: {type(error).__name__}: {reason}"
-        ) from error
+def is_of_import(error: Exception) -> bool:
+    """Return whether a command could not import a module: the module's code raised the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at_import = any(frame.name == "<module>" for frame in frames)
+    return at_import or isinstance(error, ImportError | SyntaxError)
 
 
 def place(error: Exception) -> str:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from lab.shadow.lamps import Stages
-from lab.shadow.log import Entry, Segment
+from lab.shadow.log import Entry, Segment, ShadowLogError
 from models.networks.form import JunctionEntry
 from models.networks.network import Network
 from models.signals.states import MIN_GREEN_S
@@ -63,7 +63,7 @@ class Numbering:
         detectors: of all lanes.
 
     Raises:
-        ValueError: the network file has no states, or more phases than a log can name.
+        ShadowLogError: the network file has no states, or more phases than a log can name.
     """
 
     def __init__(self, junction: JunctionEntry) -> None:
@@ -75,11 +75,11 @@ class Numbering:
         ]
         highest = max(max(numbers) for numbers in self.phases)
         if highest > MAX_PHASE:
-            raise ValueError(
+            raise ShadowLogError(
                 f"junction {junction.id} has a phase {highest}, event logs have 1 to {MAX_PHASE}"
             )
         if not junction.n_places or junction.phases[0].state is None:
-            raise ValueError(f"junction {junction.id} has no states of its phases")
+            raise ShadowLogError(f"junction {junction.id} has no states of its phases")
         self.detectors = tuple(
             Detector(self.device, junction.id, lane.id, place, self._phase_of(lane.id))
             for place, lane in enumerate(junction.lanes, 1)
@@ -117,7 +117,7 @@ def events_of(
             force-off.
 
     Raises:
-        ValueError: the network file has no states, or the log has no record with one.
+        ShadowLogError: the network file has no states, or the log has no record with one.
     """
     assert network.file is not None
     numberings = {each.id: Numbering(each) for each in network.file.junctions}
@@ -146,7 +146,7 @@ def events_of(
             event = DETECTOR_ON if each.occupied else DETECTOR_OFF
             events.append(Event(each.time, detector.device, event, detector.parameter))
     if not has_states:
-        raise ValueError("no record has the state of the lamps, from which the events are made")
+        raise ShadowLogError("no record has the state of the lamps, from which the events are made")
     return sorted(events, key=lambda event: event.time_s)
 
 

@@ -17,7 +17,7 @@ from serve_app.cli.arguments import Run, add_action, add_json, add_system, add_t
 from serve_app.cli.deploy import print_problems, rollout_of
 from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
-from serve_app.errors import CommandError, as_command_error
+from serve_app.errors import CommandError
 from serve_app.processes.installation import releases_of, releases_of_cluster
 from serve_app.rollout import canary
 from serve_app.rollout.canary_metrics import (
@@ -129,8 +129,10 @@ def _status(options: argparse.Namespace) -> None:
         raise CommandError("Nothing is deployed.")
     app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)
-    with as_command_error(httpx.HTTPError):
+    try:
         metrics = read_metrics(scrape_nodes(dashboard, warn), app)
+    except httpx.HTTPError as error:
+        raise CommandError(f"No cluster answers at {dashboard.url}: {error}") from error
     if options.json:
         rows = {name: figures(metrics[each]) for name, each in policies_of(user_config).items()}
         write_json({"user_config": user_config, "policies": rows})

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from models.atomic_write import atomic_write
-from models.networks.file import InvalidNetworkError
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
-from serve_app.errors import CommandError, as_command_error, naming_broken_files
+from serve_app.errors import CommandError
 
 MAX_SEED = 2**31 - 1  # of SUMO
 
@@ -43,21 +42,19 @@ def _demand(options: argparse.Namespace) -> None:
     if not 0 <= options.seed <= MAX_SEED:
         raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     require("libsumo", "SUMO")
-    with naming_broken_files():
-        from lab.net.demand import (
-            Demand,
-            Entry,
-            Exit,
-            InvalidDemandError,
-            Level,
-            Turn,
-            read_table,
-        )
-        from lab.net.net import load_net
-        from lab.net.routing import make_routes
+    from lab.net.demand import (
+        Demand,
+        Entry,
+        Exit,
+        Level,
+        Turn,
+        read_table,
+    )
+    from lab.net.net import load_net
+    from lab.net.routing import make_routes
+
     if options.template:
-        with as_command_error(InvalidNetworkError, InvalidDemandError):
-            entries = load_net(options.net).entries
+        entries = load_net(options.net).entries
         if not entries:
             raise CommandError(
                 f"{options.net} has no entries, as each edge follows another. Write a table of the"
@@ -68,17 +65,16 @@ def _demand(options: argparse.Namespace) -> None:
         return
     if not options.entries or not options.output:
         raise CommandError("Name --entries and --output, or ask for a --template of the entries.")
-    with as_command_error(InvalidNetworkError, InvalidDemandError):
-        demand = Demand(
-            read_table(options.entries, Entry),
-            read_table(options.turns, Turn) if options.turns else (),
-            read_table(options.exits, Exit) if options.exits else (),
-            read_table(options.profile, Level) if options.profile else (),
-            options.begin,
-            options.end,
-            options.seed,
-        )
-        routes, warnings = make_routes(options.net, demand)
+    demand = Demand(
+        read_table(options.entries, Entry),
+        read_table(options.turns, Turn) if options.turns else (),
+        read_table(options.exits, Exit) if options.exits else (),
+        read_table(options.profile, Level) if options.profile else (),
+        options.begin,
+        options.end,
+        options.seed,
+    )
+    routes, warnings = make_routes(options.net, demand)
     for sentence in warnings:
         notes.print(sentence, style="yellow")
     with atomic_write(options.output) as file:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from greenwave.client import Client, GreenwaveError
+from greenwave.client import Client
 from lab.sim.options import add_scenario, refuse_city_options
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.demo.connect import addresses_of, counts_for, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import console, report
-from serve_app.errors import CommandError, as_command_error
+from serve_app.errors import CommandError
 from serve_app.processes.ports import add_port_base
 
 if TYPE_CHECKING:
@@ -68,18 +68,15 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
 def _demo(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check(command, options)
     require("libsumo", "SUMO")
-    from lab.sim.scenario import InvalidScenarioError
-    from models.networks.file import InvalidNetworkError
     from serve_app.demo.stage import behind_safety_layer, stage_of
 
-    with as_command_error(GreenwaveError, InvalidNetworkError, InvalidScenarioError):
-        addresses = addresses_of(options.port_base, options.url)
-        options.url = addresses.gateway
-        stage = stage_of(options)
-        if options.safety:
-            stage = behind_safety_layer(stage)
-        with make_client(options, addresses) as client:
-            compare(stage, client, options)
+    addresses = addresses_of(options.port_base, options.url)
+    options.url = addresses.gateway
+    stage = stage_of(options)
+    if options.safety:
+        stage = behind_safety_layer(stage)
+    with make_client(options, addresses) as client:
+        compare(stage, client, options)
 
 
 def compare(stage: Stage, client: Client, arguments: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from serve_app.cli.folder import default_config
 from serve_app.cli.hints import greenwave_command, same_folder
 from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
-from serve_app.errors import CommandError, naming_broken_files
+from serve_app.errors import CommandError
 from serve_app.processes.edge import behind_edge
 from serve_app.processes.installation import edge_of, releases_of, releases_of_cluster
 from serve_app.processes.instance import Instance
@@ -99,9 +99,9 @@ def _rollback(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    with naming_broken_files():
-        from serve_app.rollout.config import InvalidServeConfigError, read_config
-        from serve_app.rollout.model_files import find_file_faults
+    from serve_app.rollout.config import InvalidServeConfigError, read_config
+    from serve_app.rollout.model_files import find_file_faults
+
     checked = []
     for path in options.config:
         name = os.path.relpath(path)
@@ -142,9 +142,10 @@ def read(options: argparse.Namespace, *, policies: bool = True) -> dict[str, Any
     Raises:
         CommandError: it could not be served.
     """
-    with naming_broken_files():  # these import the services
-        from serve_app.rollout.config import read_config
-        from serve_app.rollout.model_files import find_file_faults
+    # these import the services
+    from serve_app.rollout.config import read_config
+    from serve_app.rollout.model_files import find_file_faults
+
     config = read_config(options.config)
     if faults := list(find_file_faults(config, policies=policies)):
         raise CommandError("\n".join(faults))

@@ -7,7 +7,6 @@ import shlex
 import sys
 
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
-from serve_app.errors import naming_broken_files
 from serve_app.processes.haproxy import front_environment, front_files
 from serve_app.processes.private_folder import make_private, user_folder
 from serve_app.rollout.node_environment import variables
@@ -19,8 +18,8 @@ def add_environment(environment: argparse.ArgumentParser) -> None:
 
 
 def _environment(options: argparse.Namespace) -> None:
-    with naming_broken_files():
-        from serve_app.rollout.config import read_config
+    from serve_app.rollout.config import read_config
+
     folder = user_folder()
     make_private(folder)
     environment = variables(read_config(options.config)) | {"RAY_TMPDIR": str(folder)}

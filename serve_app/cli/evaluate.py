@@ -7,14 +7,11 @@ import os
 from pathlib import Path
 
 from lab.sim.options import add_scenario, scenario_of
-from lab.sim.scenario import InvalidScenarioError
 from models.atomic_write import check_writable
-from models.networks.file import InvalidNetworkError
-from models.policy.form import InvalidPolicyFileError
 from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
-from serve_app.errors import CommandError, as_command_error, naming_broken_files
+from serve_app.errors import CommandError
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
@@ -55,18 +52,17 @@ def _evaluate(options: argparse.Namespace) -> None:
     for folder in filter(None, (options.output, options.export)):
         check_writable(folder)
     require("libsumo", "SUMO")
-    with naming_broken_files():
-        from lab.evaluate.comparison import Comparison, compare
-        from lab.evaluate.export import export
-        from lab.evaluate.page import PAGE, write_page
+    from lab.evaluate.comparison import Comparison, compare
+    from lab.evaluate.export import export
+    from lab.evaluate.page import PAGE, write_page
+
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    with as_command_error(InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError):
-        comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety)
-        runs = compare(comparison, options.output, options.workers)
-        page = options.output / PAGE
-        write_page(comparison, runs, page)
-        if options.export is not None:
-            export(comparison, options.export)
+    comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety)
+    runs = compare(comparison, options.output, options.workers)
+    page = options.output / PAGE
+    write_page(comparison, runs, page)
+    if options.export is not None:
+        export(comparison, options.export)
     times = comparison.scenario.times
     deciding = "The queue rules and the policy" if options.policy else "The queue rules"
     notes.print(f"{deciding} had {times}.")

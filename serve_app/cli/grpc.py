@@ -7,11 +7,10 @@ import asyncio
 import signal
 
 from greenwave.client.connections import Connections
-from greenwave.client.errors import InvalidInputError
 from greenwave.client.settings import Addresses
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes
-from serve_app.errors import CommandError, as_command_error
+from serve_app.errors import CommandError
 
 DEFAULT_PORT = 8033
 MAX_CONNECTIONS = 128  # to the inference service; further calls wait for one
@@ -30,8 +29,7 @@ def add_grpc(command: argparse.ArgumentParser) -> None:
 def _grpc(options: argparse.Namespace) -> None:
     if not 0 <= options.port < 65_536:
         raise CommandError("--port must be 0 to 65535.")
-    with as_command_error(InvalidInputError):
-        url = Addresses.at(options.url).inference
+    url = Addresses.at(options.url).inference
     require("tritonclient", "the messages of Triton's client", "grpc")
     asyncio.run(_serve(url, options.host, options.port))
 

@@ -18,11 +18,10 @@ from typing import NamedTuple
 import shtab
 from pydantic import ValidationError
 
-from deployments.store import StoreError
 from serve_app.cli.folder import apply_environment
 from serve_app.cli.terminal import notes
-from serve_app.errors import CommandError, naming_broken_files
-from serve_app.settings import InsecureSettingsError, Settings, usual_data_dir
+from serve_app.errors import PACKAGES, CommandError, is_of_import, place
+from serve_app.settings import Settings, usual_data_dir
 
 
 class Command(NamedTuple):
@@ -161,20 +160,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         apply_environment()
         options = parser_of(words[0] if words else "", " ".join(words[:2])).parse_args(words)
         options.run(options)
-    except ValidationError as error:
-        return _fail(_invalid(error))
-    except (CommandError, InsecureSettingsError, StoreError) as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(_file_error(error))
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt), code=130) if interrupt.args else 130
+    except Exception as error:
+        sentence = _in_words(error)
+        if not sentence:
+            raise
+        return _fail(sentence)
     return 0
 
 
 def _fail(sentence: str, code: int = 1) -> int:
     notes.print(sentence, style="red")
     return code
+
+
+def _in_words(error: Exception) -> str:
+    """Return a sentence for the operator; empty for a defect, whose traceback is shown.
+
+    The messages of all errors that this project defines are for operators.
+    """
+    if isinstance(error, CommandError):
+        return str(error)
+    if is_of_import(error):
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        return f"Cannot import {place(error)}: {type(error).__name__}: {reason}"
+    if isinstance(error, ValidationError):
+        return _invalid(error)
+    if type(error).__module__.partition(".")[0] in (*PACKAGES, "greenwave"):
+        return f"{str(error).rstrip('.')}."
+    return _file_error(error) if isinstance(error, OSError) else ""
 
 
 def _file_error(error: OSError) -> str:
@@ -223,8 +238,7 @@ def parser_of(*called: str) -> argparse.ArgumentParser:
         home = groups.get(group, commands)
         command = home.add_parser(verb, help=help, description=help, epilog=epilog)
         if name in called:
-            with naming_broken_files():
-                code = import_module(f"serve_app.cli.{module}")
+            code = import_module(f"serve_app.cli.{module}")
             getattr(code, f"add_{verb}")(command)
     help = "print a script that completes commands and options in a shell"
     completion = commands.add_parser("completion", help=help, description=help)

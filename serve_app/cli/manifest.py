@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
-from serve_app.errors import CommandError, naming_broken_files
+from serve_app.errors import CommandError
 
 HEADER = "# Made by `greenwave cluster manifest` from a serve config; see docs/cluster.md.\n"
 
@@ -28,10 +28,10 @@ def add_manifest(manifest: argparse.ArgumentParser) -> None:
 
 
 def _manifest(options: argparse.Namespace) -> None:
-    with naming_broken_files():
-        from serve_app.kubernetes import ManifestValues, render
-        from serve_app.rollout.capacity import scales
-        from serve_app.rollout.config import read_config
+    from serve_app.kubernetes import ManifestValues, render
+    from serve_app.rollout.capacity import scales
+    from serve_app.rollout.config import read_config
+
     config = read_config(options.config)
     for scale in scales(config):
         if scale.cpus > options.worker_cpus:

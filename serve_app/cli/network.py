@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from models.atomic_write import atomic_write
-from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.file import network_as_json, read_network_file
 from models.networks.form import WALK_S, JunctionEntry, NetworkFile
 from models.networks.network import network_of
 from serve_app.cli.arguments import add_action, add_json
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes, write_json
-from serve_app.errors import CommandError, as_command_error, naming_broken_files
+from serve_app.errors import CommandError
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -63,13 +63,11 @@ def _speed(text: str) -> float:
 
 
 def _import(options: argparse.Namespace) -> None:
-    with naming_broken_files():
-        from lab.net.importing import import_network
-        from lab.sim.scenario import InvalidScenarioError
-    with as_command_error(InvalidNetworkError, InvalidScenarioError):
-        net, additional = _named(options.net)
-        chosen = options.name, options.signals, options.program, options.pedestrian_calls
-        network, remarks = import_network(net, *chosen, additional, options.walking_speed)
+    from lab.net.importing import import_network
+
+    net, additional = _named(options.net)
+    chosen = options.name, options.signals, options.program, options.pedestrian_calls
+    network, remarks = import_network(net, *chosen, additional, options.walking_speed)
     for sentence in remarks.sentences():
         notes.print(sentence, style="yellow")
     text = network_as_json(network)
@@ -142,8 +140,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _read(path: Path) -> NetworkFile:
-    with as_command_error(InvalidNetworkError):
-        return read_network_file(path)
+    return read_network_file(path)
 
 
 def _sizes(file: NetworkFile) -> dict[str, int]:

@@ -7,7 +7,7 @@ import io
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,12 @@ from lab.processes import RunFolder
 from lab.shadow.event_files import write_events
 from lab.shadow.events import events_of
 from lab.shadow.findings import Findings, examine
-from lab.shadow.log import GAP_S, LogWriter, ShadowLogError, read_log
+from lab.shadow.log import GAP_S, LogWriter, read_log
 from lab.shadow.records import RecordForm
 from lab.shadow.report import as_html, as_text, sections
 from lab.sim.options import add_rules, add_scenario, scenario_of, scenario_with
-from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
+from lab.sim.scenario import RouteFiles, Scenario
 from models.atomic_write import atomic_write
-from models.networks.file import InvalidNetworkError
 from models.networks.network import Network, read_network
 from models.signals.safety import Limits
 from models.signals.states import MIN_GREEN_S
@@ -35,9 +34,9 @@ from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes, write_json
 from serve_app.configured_network import configured_network
 from serve_app.demo.connect import addresses_of, credentials_of
-from serve_app.errors import CommandError, as_command_error, naming_broken_files
+from serve_app.errors import CommandError
 from serve_app.settings import Settings
-from serve_app.shadow import Lines, Recorder, Run, ShadowError
+from serve_app.shadow import Lines, Recorder, Run
 
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
@@ -121,10 +120,9 @@ def _add_simulate(actions: Any) -> None:
 
 
 def _network(options: argparse.Namespace) -> Network:
-    with as_command_error(InvalidNetworkError):
-        if options.network is None:
-            return configured_network(None, whole=True)
-        return read_network(options.network)
+    if options.network is None:
+        return configured_network(None, whole=True)
+    return read_network(options.network)
 
 
 def _record(options: argparse.Namespace) -> None:
@@ -132,10 +130,9 @@ def _record(options: argparse.Namespace) -> None:
         raise CommandError("--gap and --max-bytes must be above 0.")
     network = _network(options)
     with (
-        as_command_error(ShadowError, ShadowLogError),
         _records(options, network) as lines,
         _client(options) as client,
-        _log_writer(options) as log,
+        closing(LogWriter(options.log, options.max_bytes)) as log,
     ):
         source = str(options.records.resolve()) if options.records else ""
         open_run: Callable[[str], Run] = client.run
@@ -152,15 +149,6 @@ def _record(options: argparse.Namespace) -> None:
             )
     if done.malformed and not done.records:
         raise CommandError("No line was a record.")
-
-
-@contextmanager
-def _log_writer(options: argparse.Namespace) -> Iterator[LogWriter]:
-    log = LogWriter(options.log, options.max_bytes)
-    try:
-        yield log
-    finally:
-        log.close()
 
 
 @contextmanager
@@ -198,8 +186,7 @@ def _report(options: argparse.Namespace) -> None:
         raise CommandError("--seeds must be at least 1.")
     min_green_s = MIN_GREEN_S if options.min_green is None else options.min_green
     limits = Limits(min_green_s, options.max_red, options.decision, cyclic=options.cyclic)
-    with as_command_error(ShadowLogError):
-        findings = examine(read_log(options.log, network), network, limits)
+    findings = examine(read_log(options.log, network), network, limits)
     if not any(span.records for span in findings.spans):
         raise CommandError(f"{options.log} has no records.")
     saved = None if options.net is None else _estimate(options, network, findings)
@@ -219,13 +206,10 @@ def _report(options: argparse.Namespace) -> None:
 
 def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:
     require("libsumo", "SUMO")
-    with naming_broken_files():
-        from lab.net.demand import InvalidDemandError
-        from lab.shadow.estimate import estimate_saved
-        from models.policy.form import InvalidPolicyFileError
+    from lab.shadow.estimate import estimate_saved
+
     assert network.file is not None
-    errors = InvalidNetworkError, InvalidScenarioError, InvalidPolicyFileError, InvalidDemandError
-    with as_command_error(*errors), RunFolder() as folder:
+    with RunFolder() as folder:
         scenario = scenario_with(options, network.file, options.net, RouteFiles(()), 0, 1)
         scenario = replace(scenario, guarded=options.safety)
         return estimate_saved(findings, scenario, options.policy, options.seeds, Path(folder))
@@ -237,8 +221,7 @@ def _events(options: argparse.Namespace) -> None:
         zone = ZoneInfo(options.time_zone)
     except (ZoneInfoNotFoundError, ValueError):
         raise CommandError(f"--time-zone: there is no zone {options.time_zone}.") from None
-    with as_command_error(ShadowLogError, ValueError):
-        events = events_of(read_log(options.log, network), network, options.max_green)
+    events = events_of(read_log(options.log, network), network, options.max_green)
     files = write_events(events, network, options.output, zone)
     notes.print(
         f"{len(events)} events are in {files[0]}; {files[1].name} and {files[2].name} explain it."
@@ -248,17 +231,16 @@ def _events(options: argparse.Namespace) -> None:
 def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_demo(command, options)
     require("libsumo", "SUMO")
-    with naming_broken_files():
-        from lab.evaluate.checks import check_signals
-        from lab.shadow.simulated import simulate
-        from lab.sim.controllers import CONTROLS
+    from lab.evaluate.checks import check_signals
+    from lab.shadow.simulated import simulate
+    from lab.sim.controllers import CONTROLS
+
     if options.controller not in CONTROLS:
         raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
-    with as_command_error(InvalidNetworkError, InvalidScenarioError):
-        scenario = _scenario(options)
-        check_signals(scenario)
-        control = CONTROLS[options.controller](scenario)
-        records = simulate(scenario, options.seed, control)
+    scenario = _scenario(options)
+    check_signals(scenario)
+    control = CONTROLS[options.controller](scenario)
+    records = simulate(scenario, options.seed, control)
     with atomic_write(options.output) as file:
         file.writelines(
             each.model_dump_json(exclude_none=True).encode() + b"\n" for each in records

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from deployments.access.audit import AuditLog, Entry, shortened
-from deployments.access.claims import AccountError
 from deployments.store import Store, StoreError, open_store
-from serve_app.errors import CommandError, as_command_error
+from serve_app.errors import CommandError
 from serve_app.settings import Settings
 
 T = TypeVar("T")
@@ -62,8 +61,7 @@ def change_store(
         await record_change(store, event, detail)
 
     url = settings.resolved_store_url if may_create else settings.existing_store_url()
-    with as_command_error(AccountError):
-        with_store(url, run)
+    with_store(url, run)
 
 
 async def record_change(store: Store, event: str, detail: str) -> None:

@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.networks.file import InvalidNetworkError
 from models.networks.network import Network
 from models.policy.file import read_weights
-from models.policy.form import HIDDEN_DIM, InvalidPolicyFileError
+from models.policy.form import HIDDEN_DIM
 from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from serve_app.configured_network import network_of
-from serve_app.errors import CommandError, as_command_error
+from serve_app.errors import CommandError
 from serve_app.rollout.capacity import INFERENCE
 
 Config = dict[str, Any]
@@ -132,9 +131,8 @@ def _states_of(file: Path, config: Config, app: str) -> str:
     Raises:
         CommandError: the file is not a policy of this network, or its steps are not finite.
     """
-    with as_command_error(InvalidNetworkError, InvalidPolicyFileError):
-        network = network_of(_application(config, app))
-        weights = read_weights(file, network)
+    network = network_of(_application(config, app))
+    weights = read_weights(file, network)
     if not _makes_steps(PolicyStep(weights, network), network):
         raise CommandError(f"{file}: the weights are so large that a step is not finite.")
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)

@@ -8,6 +8,7 @@ import pytest
 
 from lab.shadow.event_files import DETECTORS, EVENTS, PHASES, write_events
 from lab.shadow.events import Event, Numbering, events_of
+from lab.shadow.log import ShadowLogError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from tests.unit.lab.shadow.street import HARBOUR, START_S, cycles, decision, lamps, logged, loop
@@ -118,19 +119,19 @@ def test_a_phase_of_both_pairs_stays_green_between_them():
 
 
 def test_a_log_without_states_and_a_network_without_them_are_sentences():
-    with pytest.raises(ValueError, match="no record has the state of the lamps"):
+    with pytest.raises(ShadowLogError, match="no record has the state of the lamps"):
         events_of(logged([decision(0, 0)]), HARBOUR)
     bare = nema().model_dump(mode="json", exclude_none=True)
     for phase in bare["junctions"][0]["phases"]:
         del phase["state"]
-    with pytest.raises(ValueError, match="junction pier has no states of its phases"):
+    with pytest.raises(ShadowLogError, match="junction pier has no states of its phases"):
         events_of([], network_of(NetworkFile.model_validate(bare)))
 
 
 def test_more_phases_than_a_log_can_name_are_refused():
     many = nema().model_dump(mode="json", exclude_none=True)
     many["junctions"][0]["phases"][2]["name"] = "17"
-    with pytest.raises(ValueError, match="a phase 17, event logs have 1 to 16"):
+    with pytest.raises(ShadowLogError, match="a phase 17, event logs have 1 to 16"):
         Numbering(NetworkFile.model_validate(many).junctions[0])
 
 

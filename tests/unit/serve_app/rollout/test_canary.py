@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_application, shipped_config
+from models.policy.form import InvalidPolicyFileError
 from serve_app.errors import CommandError
 from serve_app.rollout import canary
 from serve_app.rollout.config import find_faults
@@ -76,7 +77,7 @@ def test_there_is_one_canary_at_a_time_known_by_its_weights(config, file, tmp_pa
 def test_a_file_that_does_not_fit_is_refused_with_the_reason(config, tmp_path, weights, reason):
     if weights is not None:
         torch.save(weights(random_state_dict()), tmp_path / "other.th")
-    with pytest.raises(CommandError, match=reason):
+    with pytest.raises((CommandError, InvalidPolicyFileError), match=reason):
         start(config, tmp_path / "other.th")
 
 
@@ -111,7 +112,7 @@ def test_a_missing_or_changed_file_gets_no_share_and_is_not_promoted(config, fil
     with pytest.raises(CommandError, match="has another policy than the canary"):
         change(now)
     file.unlink()
-    with pytest.raises(CommandError, match=r"new\.th"):
+    with pytest.raises(InvalidPolicyFileError, match=r"new\.th"):
         change(now)
     assert canary.drop_canary(now, APP) == config
 
