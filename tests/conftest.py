@@ -19,8 +19,6 @@ MAY_SKIP = (
     "|no systemd-analyze|Stable-Baselines3|atspm is not installed|RESCO|KubeRay's RayService"
 )
 
-pytest.register_assert_rewrite("tests.races")
-
 
 def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops what tests started, as Ctrl-C

@@ -125,7 +125,6 @@ class Table:
         self.form = form
         self.page = page
         self.longest_lock_s = 0.0
-        self.raced = 0
         self._map_size = map_size
         self._reserve = min(RESERVE * row_size(form), map_size // 4)
         self._env = lmdb.open(
@@ -209,7 +208,6 @@ class Table:
             number = txn.id()
             if number != read.number + 1:  # another transaction came between
                 raced = self._raced(txn, names, which, rows.versions)
-                self.raced += len(raced)
                 which = [at for at in which if at not in raced] if raced else which
             has_new = ABSENT in rows.versions
             if has_new or aside:

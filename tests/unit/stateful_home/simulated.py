@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import selectors
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,6 +21,7 @@ from deployments.stateful.row import RowForm
 from deployments.stateful.shards import Layout, agree_on_layout
 from deployments.stateful.table import Listed
 from deployments.store import Expected, Store, StoreUnavailable
+from tests.support.virtual_time import VirtualTimeLoop
 
 T = TypeVar("T")
 
@@ -32,23 +32,9 @@ DEADLINE_S = 1.5
 LOG = 40
 
 
-class _Waiting(selectors.SelectSelector):
-    """Waits no time, and counts it."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            raise RuntimeError("every task waits for an event that never happens")
-        self.now += max(timeout, 0.0)
-        return []
-
-
 def simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine in virtual time."""
-    selector = _Waiting()
-    loop = asyncio.SelectorEventLoop(selector)
-    loop.time = lambda: selector.now  # type: ignore[method-assign]
+    loop = VirtualTimeLoop()
     defects, tasks = list[str](), list[asyncio.Task[Any]]()
 
     def keep(loop: Any, work: Any, **named: Any) -> asyncio.Task[Any]:
