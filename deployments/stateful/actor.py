@@ -27,7 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from deployments.aio import PeriodicTask, SingleFlight
 from deployments.log import Outages, write_to
-from deployments.stateful.channel import Address, Listener
+from deployments.stateful.channel import Address, listen
 from deployments.stateful.cluster import (
     RayCluster,
     choose_node,
@@ -38,7 +38,7 @@ from deployments.stateful.cluster import (
 from deployments.stateful.files import OwnedFiles, base_folder
 from deployments.stateful.home import Home
 from deployments.stateful.options import StateOptions
-from deployments.stateful.remote import MAX_FRAME, TableServer
+from deployments.stateful.remote import TableServer
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import (
     ForeignStatesError,
@@ -210,8 +210,7 @@ class StateActor:
         if self._description is None:
             files, home = self._home.files, self._home
             self._server = TableServer(home.table, home.copied)
-            listener = Listener(self._server.serve, MAX_FRAME, "hidden states")
-            address = await listener.start(ray.util.get_node_ip_address())
+            address, _ = await listen(ray.util.get_node_ip_address(), self._server.serve)
             self._watchdog = Watchdog(home.table, self._folder / "table-lock")
             self._description = Description(str(self._folder), files.form.nonce, address)
             logger.info("Term %d begins, with %d hidden states", home.term, home.table.counts()[0])

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 logger = logging.getLogger("ray.serve")
 
+MAX_FRAME = 256 << 20
+"""Bytes of the longest payload."""
 TOKEN_BYTES = 32
 HELLO_TIMEOUT_S = 5.0
 
@@ -34,16 +36,10 @@ class Address(NamedTuple):
 
 
 class Channel:
-    """One end of a connection. Keepalive probes find out when the other end's machine is down.
+    """One end of a connection. Keepalive probes find out when the other end's machine is down."""
 
-    Args:
-        max_frame: bytes of the longest payload.
-    """
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_frame: int
-    ) -> None:
-        self._reader, self._writer, self._max_frame = reader, writer, max_frame
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
         own: socket.socket = writer.get_extra_info("socket")
         own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE.items():
@@ -66,7 +62,7 @@ class Channel:
         """
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if length > self._max_frame:
+            if length > MAX_FRAME:
                 raise ValueError(f"a frame of {length} bytes")
             return await self._reader.readexactly(length)
         except asyncio.IncompleteReadError as error:
@@ -77,7 +73,7 @@ class Channel:
         self._writer.close()
 
 
-async def connect(address: Address, max_frame: int) -> Channel:
+async def connect(address: Address) -> Channel:
     """Connect to an actor.
 
     Raises:
@@ -86,47 +82,32 @@ async def connect(address: Address, max_frame: int) -> Channel:
     async with asyncio.timeout(HELLO_TIMEOUT_S):  # a TimeoutError is an OSError
         reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(address.token)
-    return Channel(reader, writer, max_frame)
+    return Channel(reader, writer)
 
 
-class Listener:
-    """An actor's side: serves each connection that begins with the token.
+async def listen(
+    host: str, serve: Callable[[Channel], Awaitable[None]]
+) -> tuple[Address, asyncio.Server]:
+    """Listen on a free port, and serve each connection that begins with the token.
 
     Args:
         serve: handles a connection. It is closed when this returns, or raises an error of
             :meth:`Channel.receive`.
-        purpose: of the connections, for the log.
     """
+    own = secrets.token_bytes(TOKEN_BYTES)
 
-    def __init__(
-        self, serve: Callable[[Channel], Awaitable[None]], max_frame: int, purpose: str
-    ) -> None:
-        self._serve = serve
-        self._max_frame = max_frame
-        self._purpose = purpose
-        self._token = secrets.token_bytes(TOKEN_BYTES)
-        self._server: asyncio.Server | None = None
-
-    async def start(self, host: str) -> Address:
-        """Listen on a free port."""
-        self._server = await asyncio.start_server(self._accept, host, 0)
-        port: int = self._server.sockets[0].getsockname()[1]
-        return Address(host, port, self._token)
-
-    def close(self) -> None:
-        """Accept no new connections; open ones end with their other ends."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 token = await reader.readexactly(TOKEN_BYTES)
-            if hmac.compare_digest(token, self._token):
-                await self._serve(Channel(reader, writer, self._max_frame))
+            if hmac.compare_digest(token, own):
+                await serve(Channel(reader, writer))
         except (asyncio.IncompleteReadError, OSError):
             pass  # the other end closed it, or is not one of our processes
         except ValueError as error:
-            logger.error("A connection for %s is closed: %s", self._purpose, error)
+            logger.error("A connection for hidden states is closed: %s", error)
         finally:
             writer.close()
+
+    server = await asyncio.start_server(accept, host, 0)
+    return Address(host, server.sockets[0].getsockname()[1], own), server

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import ray
 
@@ -19,8 +19,6 @@ from deployments.ray_private.core import read_actor_places, read_actor_process
 from deployments.stateful.errors import UnavailableError
 
 ANSWER_TIMEOUT_S = 0.5
-
-T = TypeVar("T")
 
 
 def name_of_this_process() -> str:
@@ -62,20 +60,17 @@ class RayCluster:
         self.session = context.get_session_name()
         self.process = name_of_this_process()
 
-    async def has_ended(self, process: str) -> bool:
-        return await has_ended(process)
+    has_ended = staticmethod(has_ended)
 
     async def is_current(self) -> bool:
-        node, pid = await self._look_up(lambda: read_actor_process(self._actor_id))
-        return (node, pid) == (self._node, os.getpid())
-
-    async def _look_up(self, ask: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
+        ask = partial(read_actor_process, self._actor_id)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await loop.run_in_executor(self._threads, ask)
+                found = await loop.run_in_executor(self._threads, ask)
         except Exception as error:  # whatever the GCS client raises
             raise UnavailableError(f"Ray does not answer: {error!r}") from error
+        return found == (self._node, os.getpid())
 
 
 def choose_node(shard: int, nodes: Collection[str], taken: Collection[str]) -> str | None:

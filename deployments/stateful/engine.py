@@ -7,6 +7,7 @@ import gc
 import heapq
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,11 +19,10 @@ from deployments.stateful.options import StateOptions
 from deployments.stateful.page import boot_clock
 from deployments.stateful.row import Array, RowForm, key_of, name_of, variant_of
 from deployments.stateful.shards import shard_of
-from deployments.stateful.table import Listed, Operation, Table
+from deployments.stateful.table import Listed, Operation, Table, runs_in
 from deployments.store import Store
 
 CHANGE_TIMEOUT_S = 4.0
-_PART = 1000
 
 
 class RunSummary(NamedTuple):
@@ -125,7 +125,7 @@ class Engine:
         Raises:
             StateError: nothing was changed, unless it is an OutcomeUnknownError.
         """
-        return await self._change(run, "replace", Operation(kind, run, request_id), {}, result)
+        return await self._replace(kind, run, {}, request_id, result)
 
     async def done(self, kind: str, run: str, request_id: str) -> Any:
         """Return the result of an operation that was made before, or None."""
@@ -164,7 +164,7 @@ class Engine:
             row["variant"] = variant_of(namespace)
             rows[name_of(run, entity)] = row.tobytes()
         steps = {entity: step for entity, (step, _) in states.items()}
-        return await self._replace("import", run, rows, request_id, steps)
+        return dict(await self._replace("import", run, rows, request_id, steps))
 
     async def fork(
         self, run: str, fork: str, namespace: str = "", request_id: str | None = None
@@ -187,25 +187,21 @@ class Engine:
             if row["variant"] == variant_of(namespace) and row["step"]:
                 steps.setdefault(entity, int(row["step"]))
             rows[fork.encode() + name[len(run.encode()) :]] = bytes(copy)
-        return await self._replace("fork", fork, rows, request_id, steps) if steps else {}
+        return dict(await self._replace("fork", fork, rows, request_id, steps)) if steps else {}
 
     async def runs(self, limit: int) -> list[RunSummary]:
         """Return the runs that were used last, the latest first."""
-        latest: list[tuple[int, str, RunSummary]] = []
+        latest = list[tuple[int, str, RunSummary]]()
         for shard in self._shards:
-            after, rest, more = b"", list[Listed](), True
-            while more:
-                _, part = await self._call(shard, "list", after, _PART)
-                more = len(part) == _PART
-                runs = _by_run([*rest, *part])
-                if more:  # the last one may go on in the next part
-                    after, rest = part[-1].name, runs.pop(next(reversed(runs)))
-                for run, rows in runs.items():
-                    summary = _summary(run, rows)
-                    item = max(row.used for row in rows), run, summary
-                    (heapq.heappush if len(latest) < limit else heapq.heappushpop)(latest, item)
-                await asyncio.sleep(0)
+            async for rows in runs_in(partial(self._list, shard)):
+                summary = _summary(rows)
+                item = max(row.used for row in rows), summary.run, summary
+                (heapq.heappush if len(latest) < limit else heapq.heappushpop)(latest, item)
         return [summary for _, _, summary in sorted(latest, reverse=True)]
+
+    async def _list(self, shard: Shard, after: bytes) -> list[Listed]:
+        rows: list[Listed] = (await self._call(shard, "list", after))[1]
+        return rows
 
     async def find(self, run: str) -> RunSummary | None:
         """Return a run, None if it has no states."""
@@ -214,7 +210,7 @@ class Engine:
             for name, raw in (await self._rows_of(run)).items()
             for row in self.form.rows(raw)
         ]
-        return _summary(run, rows) if rows else None
+        return _summary(rows) if rows else None
 
     @property
     def connected(self) -> bool:
@@ -250,16 +246,12 @@ class Engine:
         run: str,
         rows: dict[bytes, bytes],
         request_id: str | None,
-        steps: dict[str, int],
-    ) -> dict[str, int]:
-        operation = Operation(kind, run, request_id)
-        return dict(await self._change(run, "replace", operation, rows, steps))
-
-    async def _change(self, run: str, method: str, *arguments: Any) -> Any:
-        shard = self._shard(run)
+        result: Any,
+    ) -> Any:
+        shard, operation = self._shard(run), Operation(kind, run, request_id)
         try:
             async with asyncio.timeout(CHANGE_TIMEOUT_S):
-                table, result = await self._call(shard, method, *arguments)
+                table, result = await self._call(shard, "replace", operation, rows, result)
                 if self._durable:
                     await self._copied(shard, table)
         except TimeoutError as error:
@@ -297,13 +289,8 @@ class Engine:
             raise OutcomeUnknownError from error
 
 
-def _by_run(rows: Sequence[Listed]) -> dict[str, list[Listed]]:
-    runs: dict[str, list[Listed]] = {}
-    for row in rows:
-        runs.setdefault(key_of(row.name).run, []).append(row)
-    return runs
-
-
-def _summary(run: str, rows: Sequence[Listed]) -> RunSummary:
+def _summary(rows: Sequence[Listed]) -> RunSummary:
+    """Return the summary of a run, from all of its rows."""
     steps = {(key_of(row.name).entity, row.variant): row.step for row in reversed(rows)}
-    return RunSummary(run, steps, max(0.0, boot_clock() - max(row.used for row in rows)))
+    idle_s = boot_clock() - max(row.used for row in rows)
+    return RunSummary(key_of(rows[0].name).run, steps, max(0.0, idle_s))

@@ -14,9 +14,8 @@ import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import groupby
 from operator import gt
-from typing import Protocol
+from typing import Any, Protocol
 
 from deployments.aio import BackgroundTasks
 from deployments.stateful.copies import Copies, InThread
@@ -24,6 +23,7 @@ from deployments.stateful.errors import UnavailableError
 from deployments.stateful.files import OwnedFiles
 from deployments.stateful.options import StateOptions
 from deployments.stateful.page import boot_clock
+from deployments.stateful.row import key_of
 from deployments.stateful.shards import (
     LAYOUT_ROW,
     LEASE_S,
@@ -32,7 +32,7 @@ from deployments.stateful.shards import (
     OtherLayoutError,
     await_end,
 )
-from deployments.stateful.table import Listed, Table
+from deployments.stateful.table import Table, runs_in
 from deployments.stateful.term import ALL_TO_COPY, HomeRecord, SupersededError, Term
 from deployments.store import Store, StoreUnavailable
 
@@ -243,9 +243,8 @@ class Home:
 
     async def _evict_forever(self) -> None:
         while True:
-            async with self._copies.at_work:
-                await self._in_thread(self.table.free_stale_readers)
-                await self._in_thread(self.table.keep_reserve)
+            await self._in_turn(self.table.free_stale_readers)
+            await self._in_turn(self.table.keep_reserve)
             await asyncio.sleep(min(self._options.run_ttl_s / 4, LONGEST_EVICTION_PERIOD_S))
             with contextlib.suppress(UnavailableError):  # while the table must not be used
                 # a second of use has passed only when the next one has begun
@@ -253,18 +252,14 @@ class Home:
 
     async def _evict(self, idle_since: float) -> None:
         """Remove the runs all of whose rows are idle."""
-        rows, more = list[Listed](), True
-        while more:
-            async with self._copies.at_work:
-                page = await self._in_thread(self.table.list, rows[-1].name if rows else b"")
-            more = bool(page)
-            runs = {run: list(of_run) for run, of_run in groupby(rows + page, _run_of)}
-            # The last run may go on in the next page.
-            rows = runs.pop(_run_of(page[-1])) if more else []
-            for run, of_run in runs.items():
-                if all(row.used < idle_since for row in of_run):
-                    async with self._copies.at_work:
-                        await self._in_thread(self.table.evict, run, partial(gt, idle_since))
+        async for rows in runs_in(partial(self._in_turn, self.table.list)):
+            if all(row.used < idle_since for row in rows):
+                run = key_of(rows[0].name).run.encode()
+                await self._in_turn(self.table.evict, run, partial(gt, idle_since))
+
+    async def _in_turn(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        async with self._copies.at_work:
+            return await self._in_thread(work, *arguments)
 
     # Ending
 
@@ -302,7 +297,3 @@ class Home:
         self.stop()
         async with self._copies.at_work:  # nothing uses the table any more
             self.ready = False
-
-
-def _run_of(row: Listed) -> bytes:
-    return row.name.partition(b"\0")[0]

@@ -21,7 +21,7 @@ from deployments.stateful.cluster import has_ended
 from deployments.stateful.errors import OutcomeUnknownError, StateError, UnavailableError
 from deployments.stateful.files import attach
 from deployments.stateful.options import StateOptions
-from deployments.stateful.remote import MAX_FRAME, RemoteTable
+from deployments.stateful.remote import RemoteTable
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import (
     ForeignStatesError,
@@ -87,7 +87,7 @@ class Shard:
     async def _connect(self) -> None:
         told = await self._describe()
         try:
-            channel = await connect(told.address, MAX_FRAME)
+            channel = await connect(told.address)
         except OSError as error:
             raise UnavailableError(f"Cannot connect to {told.address[:2]}: {error}") from error
         self._remote = RemoteTable(channel, self._form)

@@ -16,7 +16,7 @@ from typing import Any
 import lmdb
 import msgpack
 
-from deployments.stateful.channel import Channel
+from deployments.stateful.channel import MAX_FRAME, Channel
 from deployments.stateful.errors import (
     OutcomeUnknownError,
     StateError,
@@ -29,7 +29,6 @@ from deployments.stateful.table import Listed, Operation, Read, Table, Written
 
 logger = logging.getLogger("ray.serve")
 
-MAX_FRAME = 256 << 20
 MAX_KEPT = 8192
 """Rows that a replica keeps of those that it has written, so that a turn is one round trip."""
 MAX_CALLS = 1000
@@ -84,7 +83,7 @@ class TableServer:
         self._copied = copied
 
     async def serve(self, channel: Channel) -> None:
-        """Serve a connection, for a :class:`.channel.Listener`."""
+        """Serve a connection, for :func:`.channel.listen`."""
         tasks: set[asyncio.Task[None]] = set()
         self.connections += 1
         try:

@@ -22,8 +22,16 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -472,6 +480,28 @@ class Table:
         """Return the processes that have read the table and not ended."""
         lines = self._env.readers().splitlines()[1:]
         return {int(line.split()[0]) for line in lines if line.strip()}
+
+
+async def runs_in(
+    read: Callable[[bytes], Awaitable[list[Listed]]],
+) -> AsyncIterator[list[Listed]]:
+    """Yield the rows of each run of a table.
+
+    Args:
+        read: returns the first rows after a name; see :meth:`Table.list`.
+    """
+    rows, more = list[Listed](), True
+    while more:
+        page = await read(rows[-1].name if rows else b"")
+        more = bool(page)
+        runs = [[*of_run] for _, of_run in groupby(rows + page, _run_of)]
+        rows = runs.pop() if more else []  # the last run may go on in the next page
+        for each in runs:
+            yield each
+
+
+def _run_of(row: Listed) -> bytes:
+    return row.name.partition(b"\0")[0]
 
 
 def _in_pairs(puts: list[tuple[bytes, Any]]) -> list[tuple[bytes, Any]]:

@@ -55,7 +55,7 @@ MUTANTS = [Mutant(*each) for each in (
     ("a fork does not ask whether it was done", "engine", "if known is not None:\n                return dict(known)", "if False:\n                return dict(known)"),
     ("a fork has receipts", "engine", "self.form.without_receipts(raw)", "raw"),
     ("an older state is read", "engine", 'states.setdefault(key_of(name).entity, (int(row["step"]), row["state"]))', 'states[key_of(name).entity] = int(row["step"]), row["state"]'),
-    ("the last run is not listed", "engine", "after, rest = part[-1].name, runs.pop(next(reversed(runs)))", "after, _ = part[-1].name, runs.pop(next(reversed(runs)))"),
+    ("a run is cut where a page ends", "table", "groupby(rows + page, _run_of)", "groupby(page, _run_of)"),
     # Receipts
     ("63 keys are remembered", "row", "RECEIPTS = 64", "RECEIPTS = 63"),
     ("receipts of a batch take one place", "row", 'rows["n"][places] = n + np.uint32(1)', "pass"),

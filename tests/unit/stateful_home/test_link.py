@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from deployments.stateful.actor import Description
-from deployments.stateful.channel import Address, Channel, Listener
+from deployments.stateful.channel import Address, Channel, listen
 from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.files import OwnedFiles
 from deployments.stateful.link import Shard
-from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer
+from deployments.stateful.remote import RemoteTable, TableServer
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import OtherLayoutError
 from deployments.stateful.table import Table
@@ -36,7 +36,6 @@ class FakeHome:
         self.error: Exception | None = None
         self.in_store = 0
         self.channels: list[Channel] = []
-        self.listener = Listener(self.serve, MAX_FRAME, "a test")
         self.address: Any = None
 
     def begin_anew(self) -> str:
@@ -58,7 +57,7 @@ class FakeHome:
 
     async def describe(self) -> Description:
         if self.address is None:
-            self.address = await self.listener.start("127.0.0.1")
+            self.address, self.server = await listen("127.0.0.1", self.serve)
         if self.error is not None:
             raise self.error
         return Description(str(self.folder), self.nonce, self.address)
@@ -77,7 +76,8 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     home = FakeHome(tmp_path)
     yield home
     await home.disconnect()
-    home.listener.close()
+    if home.address is not None:
+        home.server.close()
 
 
 async def until(condition: Any) -> None:

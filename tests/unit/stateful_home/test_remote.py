@@ -1,18 +1,18 @@
 """The table over a real connection: the same answers, certain errors, and hostile frames."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from deployments.stateful.channel import Address, Channel, Listener, connect
+from deployments.stateful.channel import Address, Channel, connect, listen
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import OutcomeUnknownError, TooManyStatesError, UnavailableError
-from deployments.stateful.remote import MAX_FRAME, RemoteTable, TableServer, pack
+from deployments.stateful.remote import RemoteTable, TableServer, pack
 from deployments.stateful.row import Key, RowForm
 from deployments.stateful.table import Operation, Table
 from tests.support.local_states import LocalShard, open_table, stepped
@@ -28,14 +28,21 @@ async def in_store(number: int) -> None:
 
 
 @asynccontextmanager
-async def served(table: Table, form: RowForm = FORM) -> AsyncIterator[tuple[RemoteTable, Address]]:
-    listener = Listener(TableServer(table, in_store).serve, MAX_FRAME, "a test")
-    address = await listener.start("127.0.0.1")
-    remote = RemoteTable(await connect(address, MAX_FRAME), form)
+async def far(
+    serve: Callable[[Channel], Awaitable[None]], form: RowForm = FORM
+) -> AsyncIterator[tuple[RemoteTable, Address]]:
+    address, server = await listen("127.0.0.1", serve)
+    remote = RemoteTable(await connect(address), form)
     yield remote, address
     remote.close()
-    listener.close()
+    server.close()
     await asyncio.sleep(0.01)
+
+
+def served(
+    table: Table, form: RowForm = FORM
+) -> AbstractAsyncContextManager[tuple[RemoteTable, Address]]:
+    return far(TableServer(table, in_store).serve, form)
 
 
 @pytest.fixture
@@ -94,31 +101,27 @@ async def test_a_change_without_an_answer_may_have_been_made(table):
         await channel.receive()
         await channel.receive()  # and closes the connection
 
-    listener = Listener(silent, MAX_FRAME, "a test")
-    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
-    change = asyncio.create_task(remote.replace(Operation("reset", "run"), {}))
-    await asyncio.sleep(0.01)
-    with pytest.raises(UnavailableError):
-        await remote.latest()
-    with pytest.raises(OutcomeUnknownError):
-        await change
-    with pytest.raises(UnavailableError):  # it is certain that this was not sent
-        await remote.replace(Operation("reset", "run"), {})
-    await remote.lost()
-    listener.close()
+    async with far(silent) as (remote, _):
+        change = asyncio.create_task(remote.replace(Operation("reset", "run"), {}))
+        await asyncio.sleep(0.01)
+        with pytest.raises(UnavailableError):
+            await remote.latest()
+        with pytest.raises(OutcomeUnknownError):
+            await change
+        with pytest.raises(UnavailableError):  # it is certain that this was not sent
+            await remote.replace(Operation("reset", "run"), {})
+        await remote.lost()
 
 
 async def test_a_home_that_does_not_answer_in_time_is_lost(table, monkeypatch):
     monkeypatch.setattr("deployments.stateful.remote.CALL_TIMEOUT_S", 0.05)
     monkeypatch.setattr("deployments.stateful.remote.MAX_CALLS", 2)
-    listener = Listener(lambda channel: asyncio.sleep(3), MAX_FRAME, "a test")
-    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
-    calls = [asyncio.create_task(remote._call("latest", timeout_s=0.05)) for _ in range(3)]
-    await asyncio.wait(calls)
-    assert all(isinstance(call.exception(), UnavailableError) for call in calls)
-    assert "no connection" in str(calls[2].exception())  # one too many
-    assert remote.closed
-    listener.close()
+    async with far(lambda channel: asyncio.sleep(3)) as (remote, _):
+        calls = [asyncio.create_task(remote.latest()) for _ in range(3)]
+        await asyncio.wait(calls)
+        assert all(isinstance(call.exception(), UnavailableError) for call in calls)
+        assert "no connection" in str(calls[2].exception())  # one too many
+        assert remote.closed
 
 
 HOSTILE = {
@@ -141,13 +144,13 @@ WRONG: dict[str, Any] = {
 async def test_a_frame_that_is_no_message_ends_the_connection(table, name, caplog):
     async with served(table) as (remote, address):
         before = table.latest()
-        channel = await connect(address, MAX_FRAME)
+        channel = await connect(address)
         channel.send(HOSTILE[name])
         with pytest.raises(ConnectionResetError):
             await channel.receive()
         channel.close()
         assert table.latest() == before
-        assert "A connection for a test is closed" in caplog.text
+        assert "A connection for hidden states is closed" in caplog.text
         assert await remote.list() == []  # others go on
 
 
@@ -167,12 +170,10 @@ async def test_bytes_that_are_no_answer_ends_the_connection(table):
         channel.send(b"?")
         await asyncio.sleep(1)
 
-    listener = Listener(liar, MAX_FRAME, "a test")
-    remote = RemoteTable(await connect(await listener.start("127.0.0.1"), MAX_FRAME), FORM)
-    with pytest.raises(UnavailableError):
-        await remote.latest()
-    assert remote.closed
-    listener.close()
+    async with far(liar) as (remote, _):
+        with pytest.raises(UnavailableError):
+            await remote.latest()
+        assert remote.closed
 
 
 async def test_a_replica_keeps_what_it_wrote_and_is_exact_beside_others(tmp_path, monkeypatch):
