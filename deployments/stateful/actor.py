@@ -222,7 +222,7 @@ class StateActor:
         folder = base / hashlib.blake2b(identity, digest_size=8).hexdigest()
         self._folder = folder / f"{self._shard}-of-{config.layout.shards}"
         at_most = options.max_states_per_shard
-        return OwnedFiles.open(self._folder, config.form, config.layout.tag, at_most)
+        return OwnedFiles(self._folder, config.form, config.layout.tag, at_most)
 
     async def _start_early(self) -> None:
         outages = Outages("The home of the hidden states")

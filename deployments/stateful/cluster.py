@@ -17,6 +17,7 @@ import ray
 
 from deployments.ray_private.core import read_actor_places, read_actor_process
 from deployments.stateful.errors import UnavailableError
+from deployments.stateful.files import boot_id
 
 ANSWER_TIMEOUT_S = 0.5
 
@@ -34,8 +35,7 @@ async def has_ended(process: str) -> bool:
 
 def _machine() -> str:
     """Name the kernel's start and the namespace in which process numbers count."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+    return f"{boot_id()}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _started(pid: int) -> str | None:

@@ -32,7 +32,7 @@ from deployments.stateful.table import MAX_READERS, Table, full_size
 
 FOLDER_VARIABLE = "GREENWAVE_STATES_FOLDER"
 LOCK_WAIT_S = 3.0  # a killed home's lock is free once the kernel has ended it
-FORMAT = 2
+FORMAT = 3
 
 _MAP_SLACK = 2 << 30  # address space, for pages that a stopped reader holds, and a log in an outage
 _SIZES = {"table-lock": 64 * (MAX_READERS + 64), "page": Page.SIZE}
@@ -139,7 +139,6 @@ class FileForm:
     map_size: int
     form: str
     tag: str
-    max_states: int
     term: int = 0
 
     @classmethod
@@ -188,7 +187,7 @@ def _usable(folder: Path, rows: RowForm) -> tuple[FileForm | None, str]:
     if found is None:
         is_there = (folder / "table").exists()
         return None, "form.json is damaged or of another version" if is_there else ""
-    if found.boot != _boot():
+    if found.boot != boot_id():
         return None, "the machine was started again"
     if found.form != str(rows):
         return None, "the model's states have another shape or data type"
@@ -199,7 +198,8 @@ def _usable(folder: Path, rows: RowForm) -> tuple[FileForm | None, str]:
     return found, ""
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Return what names the start of the kernel."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -214,37 +214,36 @@ class OwnedFiles:
     form: FileForm
     is_new: bool
 
-    def __init__(self, folder: Path, lock: int, rows: RowForm, tag: str, max_states: int) -> None:
-        size = 2 * full_size(rows, max_states) + _MAP_SLACK
-        self.folder, self._lock, self._rows = folder, lock, rows
-        self._new = FileForm(FORMAT, "", _boot(), size, str(rows), tag, max_states)
-        found, why = _usable(folder, rows)
-        if found is not None:
-            size = max(size, found.map_size)
-            try:
-                self._open(replace(found, map_size=size, max_states=max_states), is_new=False)
-                return
-            except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
-                why = f"LMDB refuses it: {error}"
-        if why:
-            logger.warning("The hidden states in %s are removed: %s", folder, why)
-        self._begin()
-
-    @classmethod
-    def open(cls, folder: Path, rows: RowForm, tag: str, max_states: int) -> OwnedFiles:
+    def __init__(self, folder: Path, rows: RowForm, tag: str, max_states: int) -> None:
         """Go on with the files of a folder, or else create them.
 
         Raises:
             FolderError: another process owns them, or the folder cannot be used.
         """
-        lock = None
+        self.folder, self._rows = folder, rows
+        size = 2 * full_size(rows, max_states) + _MAP_SLACK
+        self._new = FileForm(FORMAT, "", boot_id(), size, str(rows), tag)
+        self._lock = -1
         try:
-            lock = _locked(private_folder(folder) / "lock")
-            return cls(folder, lock, rows, tag, max_states)
+            self._lock = _locked(private_folder(folder) / "lock")
+            self._go_on_or_begin()
         except (OSError, lmdb.Error) as error:
-            if lock is not None:
-                os.close(lock)
+            if self._lock >= 0:
+                os.close(self._lock)
             raise FolderError(folder, f"The table cannot be opened: {error}") from error
+
+    def _go_on_or_begin(self) -> None:
+        found, why = _usable(self.folder, self._rows)
+        if found is not None:
+            size = max(self._new.map_size, found.map_size)
+            try:
+                self._open(replace(found, map_size=size), is_new=False)
+                return
+            except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
+                why = f"LMDB refuses it: {error}"
+        if why:
+            logger.warning("The hidden states in %s are removed: %s", self.folder, why)
+        self._begin()
 
     def begin_anew(self) -> None:
         """Remove the table, and begin another one, with another nonce."""

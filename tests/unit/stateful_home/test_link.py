@@ -39,7 +39,7 @@ class FakeHome:
         self.address: Any = None
 
     def begin_anew(self) -> str:
-        files = OwnedFiles.open(self.folder, FORM, "", 10)
+        files = OwnedFiles(self.folder, FORM, "", 10)
         files.begin_anew()
         files.table.page.valid_until = math.inf
         files.table.set_limit(10)

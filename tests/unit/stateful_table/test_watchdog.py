@@ -69,7 +69,7 @@ def step_often(folder: Path, nonce: str, to: Connection) -> None:
 def files() -> Iterator[OwnedFiles]:
     """Yield the files of a home that watches its table, for good."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
-        files = OwnedFiles.open(Path(folder, "base", "app", "shard"), FORM, "tag", 100)
+        files = OwnedFiles(Path(folder, "base", "app", "shard"), FORM, "tag", 100)
         files.table.page.valid_until = float("inf")
         files.table.set_limit(100)
         watchdog = Watchdog(files.table, files.folder / "table-lock")
