@@ -275,27 +275,22 @@ class ActorMetrics:
     def __init__(self, actor: StateActor, app: str, shard: str) -> None:
         self._actor = actor
         self._tags = {"application": app, "shard": shard}
-        self._states = self._gauge("hidden_states", "Hidden states kept")
-        self._allowed = self._gauge("hidden_states_allowed", "Maximum number of hidden states")
-        self._term = self._gauge(
-            "hidden_states_life", "Term of the state actor: one more than its recoveries"
-        )
-        self._lag_ms = self._gauge(
-            "hidden_states_copy_lag_ms", "Age of the hidden states' copies in the store"
-        )
-
-    def _gauge(self, name: str, description: str) -> metrics.Gauge:
-        return metrics.Gauge(name, description, tag_keys=tuple(self._tags))
+        descriptions = {
+            "hidden_states": "Hidden states kept",
+            "hidden_states_allowed": "Maximum number of hidden states",
+            "hidden_states_life": "Term of the state actor: one more than its recoveries",
+            "hidden_states_copy_lag_ms": "Age of the hidden states' copies in the store",
+        }
+        keys = tuple(self._tags)
+        self._gauges = [metrics.Gauge(*each, tag_keys=keys) for each in descriptions.items()]
 
     def publish(self) -> None:
         """Publish the present values."""
         home = self._actor.home
         if home is not None:
-            n_states, allowed = home.table.counts()
-            self._states.set(n_states, self._tags)
-            self._allowed.set(allowed, self._tags)
-            self._term.set(home.term, self._tags)
-            self._lag_ms.set(home.copy_lag_s * 1000, self._tags)
+            values = (*home.table.counts(), home.term, home.copy_lag_s * 1000)
+            for gauge, value in zip(self._gauges, values, strict=True):
+                gauge.set(value, self._tags)
 
 
 def serve_logs_folder() -> Path:

@@ -58,18 +58,18 @@ class Shard:
         self._describe = describe
         self._form = form
         self._told: Description | None = None
-        self._local: Table | None = None
+        self._local: tuple[Table, Watchdog] | None = None
         self._remote: RemoteTable | None = None
-        self._watchdog: Watchdog | None = None
         self._outages = Outages("The home of a shard of hidden states")
         self._background = BackgroundTasks()
 
     @property
     def table(self) -> Table | RemoteTable:
         """The present table. One call must use the same one for all that it does."""
-        table = self._local or self._remote
-        assert table is not None, "a shard is used once it is connected"
-        return table
+        if self._local is not None:
+            return self._local[0]
+        assert self._remote is not None, "a shard is used once it is connected"
+        return self._remote
 
     @property
     def connected(self) -> bool:
@@ -93,14 +93,13 @@ class Shard:
         self._remote = RemoteTable(channel, self._form)
         if self._told is not None and told.nonce == self._told.nonce:
             return
-        before, self._told = (self._local, self._watchdog), told
-        self._local = self._watchdog = None
-        if before[0] is None:
+        before, self._local, self._told = self._local, None, told
+        if before is None:
             await self._attach()
         else:
             self._background.spawn(self._exchange(*before))
 
-    async def _exchange(self, table: Table | None, watchdog: Watchdog | None) -> None:
+    async def _exchange(self, table: Table, watchdog: Watchdog) -> None:
         await asyncio.sleep(LONGEST_USE_S)
         await _close(table, watchdog)
         await self._attach()  # not earlier: a process maps one table in a folder
@@ -113,7 +112,7 @@ class Shard:
         table = await asyncio.to_thread(attach, folder, told.nonce, self._form)
         if table is not None and told is self._told:
             table.counts()  # from now on the table knows this process
-            self._local, self._watchdog = table, Watchdog(table, folder / "table-lock")
+            self._local = table, Watchdog(table, folder / "table-lock")
 
     async def _keep(self) -> None:
         pause_s = _PAUSE_S
@@ -153,14 +152,13 @@ class Shard:
         self._background.cancel()
         if self._remote is not None:
             self._remote.close()
-        await _close(self._local, self._watchdog)
+        if self._local is not None:
+            await _close(*self._local)
 
 
-async def _close(table: Table | None, watchdog: Watchdog | None) -> None:
-    if watchdog is not None:
-        await asyncio.to_thread(watchdog.stop)
-    if table is not None:
-        table.close()
+async def _close(table: Table, watchdog: Watchdog) -> None:
+    await asyncio.to_thread(watchdog.stop)
+    table.close()
 
 
 async def connect_tables(
@@ -175,14 +173,10 @@ async def connect_tables(
     """Connect this replica to the homes of all shards, and create those that are missing.
 
     Args:
-        tag: names what the states belong to. While there are states of one tag, a replica with
-            another one does not start.
-        open_store: opens the store in a state actor.
-        store: the same store, opened in this replica.
+        open_store, store: the store, for a state actor and as this replica has opened it.
 
     Raises:
-        ForeignStatesError: the states belong to another tag.
-        UnavailableError: the homes or the store did not answer within a minute.
+        ForeignStatesError, UnavailableError: as :meth:`.engine.Engine.connect` says.
     """
     layout = Layout(options.shards, tag, str(form))
     config = ActorConfig(app, options, layout, form, store.identity, open_store, json_lines)

@@ -155,8 +155,10 @@ async def agree_on_layout(
             raise error if present[1:] != wanted[1:] else UnavailableError(_IN_USE) from error
     waits = (await_end(store, table, shard, has_ended) for shard in range(shards))
     records = await asyncio.gather(*waits)
-    if found is not None and present[1:] != wanted[1:] and (n := await _count(store, table)):
-        raise ForeignStatesError(f"{n} of these are kept")
+    if found is not None and present[1:] != wanted[1:]:
+        rows = [row async for row, _ in store.scan(table) if name_of_copy(row) is not None]
+        if rows:
+            raise ForeignStatesError(f"{len(rows)} of these are kept")
     # Every record changes with the layout: a home that has read the old one cannot begin its term.
     puts = {LAYOUT_ROW: wanted.pack()}
     for shard, (record, _) in enumerate(records):
@@ -164,13 +166,6 @@ async def agree_on_layout(
         puts[record_row(shard)] = fenced.pack()
     if not await store.change(table, puts, when=Expected(LAYOUT_ROW, row)):
         raise UnavailableError("Replicas with another layout of hidden states are starting, too")
-
-
-async def _count(store: Store, table: str) -> int:
-    n_copies = 0
-    async for row, _ in store.scan(table):
-        n_copies += name_of_copy(row) is not None
-    return n_copies
 
 
 async def _remove_obsolete(store: Store, table: str) -> None:
