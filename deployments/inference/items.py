@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from deployments.http.messages import is_name
-from deployments.inference.errors import InferenceError, InvalidItemError, TooManyKeysError
+from deployments.inference.errors import InferenceError, first_fault, too_many_keys
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.schemas import FLOAT32_MAX, BatchItem
 from deployments.inference.service import InferenceService, keys_of, request_id_of
@@ -133,11 +133,11 @@ class ItemReader:
         try:
             valid = _ITEM.validator.validate_python(item)
         except ValidationError as error:
-            raise InvalidItemError(error) from None
+            raise InferenceError(422, first_fault(error, "item")) from None
         if request_id_of(valid.request_id) is not None or has_key:
             keyed[valid.junction_id] += 1
             if keyed[valid.junction_id] > RECEIPTS:
-                raise TooManyKeysError()
+                raise too_many_keys()
         self._service.checked(valid.junction_id, valid.obs_data)
 
 

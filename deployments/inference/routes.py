@@ -17,12 +17,18 @@ from starlette.types import Scope
 
 from deployments.http import errors as detail_errors
 from deployments.http.errors import RefusedError
-from deployments.http.messages import JSON, JSON_HEADERS, RAW_KEY_HEADER, RAW_RUN_HEADER, Answer
+from deployments.http.messages import (
+    JSON,
+    JSON_HEADERS,
+    RAW_KEY_HEADER,
+    RAW_RUN_HEADER,
+    RUN_HEADER,
+    Answer,
+)
 from deployments.http.request import header
 from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
-    InvalidQueryError,
     refusal_of,
 )
 from deployments.inference.items import ItemReader
@@ -109,7 +115,11 @@ class Routes:
         A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
         if scope["query_string"]:
-            raise InvalidQueryError
+            raise InferenceError(  # it would clear another run
+                422,
+                f"A reset takes no query. Name the run in the header {RUN_HEADER} or as run_id"
+                " in the body",
+            )
         request = read_body(_RESET, body) if body.strip() else None
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
         await self._service.reset(run, request_id_of(header(scope, RAW_KEY_HEADER)))

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from deployments.http.messages import is_name
-from deployments.inference.errors import InferenceError, InvalidRunError, refusal_of
+from deployments.inference.errors import InferenceError, refusal_of
 from deployments.inference.service import InferenceService, request_id_of, run_of
 from deployments.stateful.engine import RunSummary
 from models.networks.network import Network
@@ -69,22 +69,8 @@ class RunSteps(BaseModel):
     steps: dict[str, int]
 
 
-class UnknownRunError(InferenceError):
-    status = 404
-
-    def __init__(self, run: str) -> None:
-        super().__init__(f"Run '{run}' has no hidden states")
-
-
-class OtherPolicyError(InferenceError):
-    status = 409
-
-    def __init__(self, run: str) -> None:
-        super().__init__(f"A canary answers one of the two runs; choose another name than '{run}'")
-
-
-class InvalidRunFileError(InferenceError):
-    status = 422
+def _unknown(run: str) -> InferenceError:
+    return InferenceError(404, f"Run '{run}' has no hidden states")
 
 
 class Runs:
@@ -105,15 +91,11 @@ class Runs:
         return RunList(runs=[info for each in summaries if (info := self._info(each)).steps])
 
     async def find(self, run: str) -> RunInfo:
-        """Return a run.
-
-        Raises:
-            UnknownRunError: it has no states.
-        """
+        """Return a run that has states."""
         found = await _refused(self._service.engine.find(run)) if is_name(run) else None
         info = None if found is None else self._info(found)
         if info is None or not info.steps:
-            raise UnknownRunError(run)
+            raise _unknown(run)
         return info
 
     def _info(self, summary: RunSummary) -> RunInfo:
@@ -127,33 +109,27 @@ class Runs:
         await self._service.reset(run_of(run, None), request_id_of(key))
 
     async def fork(self, run: str, fork: str, key: str | None) -> RunSteps:
-        """Begin a run anew from the hidden states of another one, of all policies.
-
-        Raises:
-            UnknownRunError, OtherPolicyError: nothing has changed.
-        """
+        """Begin a run anew from the hidden states of another one, of all policies."""
         if run_of(run, None) == run_of(fork, None):
-            raise InvalidRunError("A run cannot be forked to itself")
+            raise InferenceError(400, "A run cannot be forked to itself")
         namespace = self._service.policies.states_of(run)
         if namespace != self._service.policies.states_of(fork):
-            raise OtherPolicyError(fork)
+            raise InferenceError(
+                409, f"A canary answers one of the two runs; choose another name than '{fork}'"
+            )
         work = self._service.engine.fork(run, fork, namespace, request_id_of(key))
         steps = await _refused(work)
         if not steps:
-            raise UnknownRunError(run)
+            raise _unknown(run)
         return RunSteps(run=fork, steps=steps)
 
     async def export(self, run: str) -> bytes:
-        """Return the file of a run.
-
-        Raises:
-            UnknownRunError: it has no states.
-        """
+        """Return the file of a run that has states."""
         namespace = self._service.policies.states_of(run_of(run, None))
         found = await _refused(self._service.engine.read(run, namespace))
         junctions = [each for each in self._service.network.ids if each in found]
         if not junctions:
-            raise UnknownRunError(run)
+            raise _unknown(run)
         metadata = {
             "form": _FORM,
             "network": self._service.network.digest,
@@ -166,11 +142,7 @@ class Runs:
         return save(arrays, metadata)
 
     async def restore(self, run: str, file: bytes, key: str | None) -> RunSteps:
-        """Begin a run anew from a file of this or another run.
-
-        Raises:
-            InvalidRunFileError: it is damaged, or of another network; nothing has changed.
-        """
+        """Begin a run anew from a file of this or another run."""
         service, request_id = self._service, request_id_of(key)
         namespace = service.policies.states_of(run_of(run, None))
         # not in the event loop: the file may be large
@@ -198,9 +170,9 @@ def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int
         arrays = load(file)
         hidden, steps = arrays["hidden"], arrays["steps"]
     except (SafetensorError, KeyError, ValueError, TypeError):
-        raise InvalidRunFileError(_NOT_A_FILE) from None
+        raise InferenceError(422, _NOT_A_FILE) from None
     if metadata.get("form") != _FORM or metadata.get("network") != network.digest:
-        raise InvalidRunFileError("The file is of a run on another network")
+        raise InferenceError(422, "The file is of a run on another network")
     n, n_lanes = len(junctions), max(each.n_lanes for each in network.junctions.values())
     if (
         hidden.shape not in ((n, HIDDEN_DIM), (n, HIDDEN_DIM + memory_size(n_lanes)))
@@ -214,10 +186,10 @@ def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int
         or steps.max() > MAX_STEP
         or not are_memories(hidden[:, HIDDEN_DIM:])
     ):
-        raise InvalidRunFileError("The file of the run is damaged")
+        raise InferenceError(422, "The file of the run is damaged")
     # a GRU's state is a mean of values of tanh
     if not (np.abs(hidden[:, :HIDDEN_DIM]) <= 1).all():
-        raise InvalidRunFileError("The file has a hidden state with a value outside [-1, 1]")
+        raise InferenceError(422, "The file has a hidden state with a value outside [-1, 1]")
     states = np.zeros((n, width), np.float32)
     common = min(width, hidden.shape[1])
     states[:, :common] = hidden[:, :common]
@@ -231,16 +203,16 @@ def _metadata_of(file: bytes, n_junctions: int) -> dict[str, Any]:
     """Return the metadata of a file, of which only the head is read.
 
     Raises:
-        InvalidRunFileError: it is not the file of a run.
+        InferenceError: it is not the file of a run.
     """
     size = int.from_bytes(file[:8], "little")
     if size > _HEAD_BYTES + _HEAD_BYTES_OF_JUNCTION * n_junctions:
-        raise InvalidRunFileError(_NOT_A_FILE)
+        raise InferenceError(422, _NOT_A_FILE)
     try:
         head = from_json(file[8 : 8 + size])
     except ValueError:
         head = None
     if not isinstance(head, dict) or set(head) != {"__metadata__", "hidden", "steps"}:
-        raise InvalidRunFileError(_NOT_A_FILE)
+        raise InferenceError(422, _NOT_A_FILE)
     metadata = head["__metadata__"]
     return metadata if isinstance(metadata, dict) else {}

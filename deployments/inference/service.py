@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from deployments.feed.messages import Contents, Demand
-from deployments.http.messages import DEFAULT_RUN, NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, NOT_A_RUN_ID, RUN_HEADER, is_name
 from deployments.http.probes import Check
 from deployments.inference.errors import (
     InferenceError,
-    InvalidKeyError,
-    InvalidRunError,
-    ModelNotLoadedError,
-    TooManyValuesError,
-    UnknownJunctionError,
+    model_not_loaded,
     refusal_of,
+    unknown_junction,
 )
 from deployments.inference.policies import Policies
 from deployments.inference.policy_model import fingerprint_of, state_width
@@ -71,15 +68,15 @@ def run_of(header: str | None, body: str | None) -> str:
     """Return the run that a request names in its header or body, or the default one.
 
     Raises:
-        InvalidRunError: not a run id, or two different ones.
+        InferenceError: not a run id, or two different ones.
     """
     if header is None and body is None:
         return DEFAULT_RUN
     if header is not None and body is not None and header != body:
-        raise InvalidRunError(f"{RUN_HEADER} and run_id name different runs")
+        raise InferenceError(400, f"{RUN_HEADER} and run_id name different runs")
     run = header if header is not None else body
     if run is None or not is_name(run):
-        raise InvalidRunError(NOT_A_RUN_ID)
+        raise InferenceError(400, NOT_A_RUN_ID)
     return run
 
 
@@ -87,10 +84,10 @@ def request_id_of(text: str | None) -> str | None:
     """Return the idempotency key of a request, if it has one.
 
     Raises:
-        InvalidKeyError: not a valid key.
+        InferenceError: not a valid key.
     """
     if text is not None and not is_name(text):
-        raise InvalidKeyError()
+        raise InferenceError(400, NOT_A_KEY)
     return text
 
 
@@ -129,14 +126,14 @@ class InferenceService:
                 and no step is made.
 
         Raises:
-            UnknownJunctionError, TooManyValuesError, ModelNotLoadedError: at once, nothing queued.
+            InferenceError: at once, nothing queued.
 
         Returns:
             A future whose output is (action, confidence); fails with a StateError.
         """
         junction = self.checked(junction_id, obs)
         if not self.policies.loaded:
-            raise ModelNotLoadedError()
+            raise model_not_loaded()
         return self.policies.batcher_of(run).submit(
             Key(run, junction_id),
             (junction.agent_index, obs),
@@ -148,13 +145,15 @@ class InferenceService:
         """Return the junction of a step.
 
         Raises:
-            UnknownJunctionError, TooManyValuesError
+            InferenceError: it is unknown, or there are too many values.
         """
         junction = self._junctions.get(junction_id)
         if junction is None:
-            raise UnknownJunctionError(junction_id, self.network)
+            raise unknown_junction(junction_id, self.network)
         if len(obs) > self._max_obs:
-            raise TooManyValuesError(len(obs), self.network)
+            raise InferenceError(
+                400, f"obs_data has {len(obs)} values, expected <= {self._max_obs}"
+            )
         return junction
 
     async def predict_many(
@@ -168,7 +167,7 @@ class InferenceService:
         """
         n_rows = len(rows.keys)
         if not self.policies.loaded:
-            failed: dict[int, InferenceError] = dict.fromkeys(range(n_rows), ModelNotLoadedError())
+            failed: dict[int, InferenceError] = dict.fromkeys(range(n_rows), model_not_loaded())
             return Outcomes([None] * n_rows, [0] * n_rows, failed)
         outcomes = RowOutcomes(n_rows)
         for row, outcome in known.items():

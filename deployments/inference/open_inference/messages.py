@@ -44,7 +44,8 @@ Outputs = Mapping[str, NDArray[Any] | list[bytes]]
 class InvalidTensorError(InferenceError):
     """The request breaks the protocol; nothing was stepped."""
 
-    status = 400
+    def __init__(self, message: str) -> None:
+        super().__init__(400, message)
 
 
 class _Part(BaseModel):

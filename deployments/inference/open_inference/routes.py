@@ -45,15 +45,6 @@ OUTPUTS = {
 _WITHOUT_LOGITS = 3  # values of an output, at most
 
 
-class FailedRowError(InferenceError):
-    """A row failed, and the request does not ask for the output that would say so."""
-
-    def __init__(self, row: int, error: InferenceError) -> None:
-        super().__init__(f"Row {row}: {error}. Ask for the output 'status' to get the other rows.")
-        self.status, self.code = error.status, error.code
-        self.retry_after_s = error.retry_after_s
-
-
 def speaks_protocol(scope: Scope) -> bool:
     """Return whether the path of a request is one of the protocol."""
     path = path_of(scope)
@@ -158,7 +149,9 @@ def _outputs(request: InferRequest, results: Predictions, n_actions: int) -> Out
     """Return the outputs by name; logits only on request, as they cost more than the others."""
     asked = {each.name for each in request.outputs or ()}
     if results.errors and asked and "status" not in asked:
-        raise FailedRowError(*min(results.errors.items()))
+        row, error = min(results.errors.items())
+        message = f"Row {row}: {error}. Ask for the output 'status' to get the other rows."
+        raise InferenceError(error.status, message, error.code, error.retry_after_s)
     status, codes = np.full(len(results.steps), 200, np.int32), [b""] * len(results.steps)
     made, steps = results.outputs, np.array(results.steps, np.int64)
     if results.errors:

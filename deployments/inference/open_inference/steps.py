@@ -8,12 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deployments.http.messages import DEFAULT_RUN, is_name
-from deployments.inference.errors import (
-    InvalidKeyError,
-    TooManyKeysError,
-    UnknownJunctionError,
-)
+from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, is_name
+from deployments.inference.errors import InferenceError, too_many_keys, unknown_junction
 from deployments.inference.open_inference.messages import InferRequest, InvalidTensorError, Tensor
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.service import keys_of, run_of
@@ -96,7 +92,7 @@ class Reader:
             ids = ids_of(_request_ids_of(inputs.get("request_id"), key, n_rows))
             prints = fingerprints_of(observations)
             if n_rows > RECEIPTS and keys.most_of_one > RECEIPTS:
-                raise TooManyKeysError()
+                raise too_many_keys()
         logits = any(each.name == "logits" for each in request.outputs or ())
         observed = ObservedRows(agents, observations, logits)
         continues = sequence is not None and not starts
@@ -142,7 +138,7 @@ class Reader:
             return [self._agents[name] for name in named.values]
         except KeyError as unknown:
             name = unknown.args[0].decode(errors="replace")
-            raise UnknownJunctionError(name, self._network) from None
+            raise unknown_junction(name, self._network) from None
 
 
 def _check_form(name: str, tensor: Tensor, n_rows: int) -> None:
@@ -201,5 +197,5 @@ def _request_ids_of(given: Tensor | None, key: str | None, n_rows: int) -> list[
         return [f"{key}.{row}" for row in range(n_rows)]
     keys = [each.decode(errors="replace") for each in given.values]
     if not all(map(is_name, keys)):
-        raise InvalidKeyError()
+        raise InferenceError(400, NOT_A_KEY)
     return keys
