@@ -8,8 +8,7 @@
 ``AsyncClient`` has the same calls, to be awaited.
 """
 
-from greenwave.client.aio import AsyncClient
-from greenwave.client.blocking import Client
+from greenwave.client.clients import AsyncClient, Client
 from greenwave.client.errors import (
     GreenwaveError,
     InvalidInputError,

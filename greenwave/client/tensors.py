@@ -6,7 +6,6 @@ Arrays of NumPy and of libraries with its interface are read without an import o
 from __future__ import annotations
 
 import struct
-import sys
 from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -22,7 +21,6 @@ from greenwave.client.results import Predictions
 HEADER_LENGTH = "inference-header-content-length"
 
 _LENGTH = struct.Struct("<I")
-_SWAPPED = sys.byteorder == "big"
 _NOT_NUMBERS = "observations must be rows of numbers"
 
 
@@ -166,8 +164,7 @@ def read(request_ids: list[str], reply: Reply) -> Predictions:
     if end != len(body) or not tensors.keys() >= {*_NUMBERS, _CODE}:
         raise ValueError("other outputs")
     columns: dict[str, Any] = {
-        name: _swapped(array(form, tensors[name, datatype]))
-        for (name, datatype), form in _NUMBERS.items()
+        name: array(form, tensors[name, datatype]) for (name, datatype), form in _NUMBERS.items()
     }
     columns["code"] = _texts(tensors[_CODE])
     if {len(column) for column in columns.values()} != {len(request_ids)}:
@@ -205,7 +202,7 @@ def _rows(observations: Any) -> list[bytes]:
 
 def _row(row: Any) -> bytes:
     if not hasattr(row, "astype"):
-        return _swapped(array("f", row)).tobytes()
+        return array("f", row).tobytes()
     if len(row.shape) != 1:
         raise InvalidInputError(f"An observation must have one dimension, not {len(row.shape)}")
     return _encoded(row)
@@ -217,13 +214,6 @@ def _encoded(values: Array) -> bytes:
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(_NOT_NUMBERS) from None
     return encoded
-
-
-def _swapped(values: array[Any]) -> array[Any]:
-    """Return values in the protocol's order of bytes, or the machine's."""
-    if _SWAPPED:
-        values.byteswap()
-    return values
 
 
 def _listed(given: Any, n_rows: int, what: str) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from greenwave.client.blocking import Client
+from greenwave.client.clients import Client
 from greenwave.client.errors import (
     InvalidInputError,
     InvalidRequestError,
