@@ -170,6 +170,10 @@ class _Lineage:
         steps = [each for each in asked if each.outcome is not Outcome.REFUSED]
         self._sent = sorted(each.sent for each in steps)
         self._over = sorted(each.over for each in steps)
+        by_end = sorted(resets, key=lambda each: each.over)
+        self._cleared_over = [each.over for each in by_end]
+        ahead = accumulate((each.sent for each in reversed(by_end)), min, initial=float("inf"))
+        self._cleared = list(ahead)[::-1]
 
     def findings(self) -> Iterator[Finding]:
         yield from self._lost()
@@ -180,7 +184,7 @@ class _Lineage:
         sent = [each.sent for each in self._answers]
         lowest = list(accumulate((each.step for each in reversed(self._answers)), min))[::-1]
         of_step: dict[int, list[Prediction]] = defaultdict(list)
-        for answer in self._answers:
+        for answer in sorted(self._answers, key=_when_done):
             of_step[answer.step].append(answer)
         for answer in self._answers:
             horizon = self._horizon(answer)
@@ -189,12 +193,10 @@ class _Lineage:
             falls = first < after and lowest[first] <= answer.step
             later = self._answers[first:after] if falls else ()
             fallen = (each for each in later if each.step <= answer.step)
-            twins = (
-                each
-                for each in of_step[answer.step]
-                if (each.done, each.sent) > (answer.done, answer.sent)
-                and answer.done <= self._horizon(each)
-            )
+            same = of_step[answer.step]
+            begin = bisect_right(same, _when_done(answer), key=_when_done)
+            end = bisect_right(same, (horizon, horizon), key=_when_done)
+            twins = (each for each in same[begin:end] if answer.done <= self._horizon(each))
             for other in chain(fallen, twins):
                 if other.done <= horizon:
                     yield Finding(Harm.LOST, answer, other)
@@ -202,8 +204,7 @@ class _Lineage:
 
     def _horizon(self, answer: Prediction) -> float:
         """Return until when no reset can have cleared the step of the answer."""
-        ahead = (each.sent for each in self._resets if each.over > answer.sent)
-        return min(ahead, default=float("inf"))
+        return self._cleared[bisect_right(self._cleared_over, answer.sent)]
 
     def _surplus(self) -> Iterator[Finding]:
         """Find answers whose number is higher than the requests allow.
@@ -239,6 +240,10 @@ class _Lineage:
 
     def _over_by(self, moment: float) -> int:
         return bisect_right(self._over, moment)
+
+
+def _when_done(answer: Prediction) -> tuple[float, float]:
+    return answer.done, answer.sent
 
 
 @dataclass(frozen=True, order=True)
