@@ -41,6 +41,7 @@ NAME = "greenwave"  # of the RayServices, and of the Secret
 USER = 10001  # of the Containerfile
 MEMORY_MARGIN = 1.5  # beyond what was measured
 MIN_WORKERS = 2  # so that one may be evicted
+WORKER_CPUS = 2  # of each worker, unless a replica needs more
 KEYS_FOLDER = "/etc/greenwave"
 
 
@@ -49,14 +50,12 @@ class ManifestValues(NamedTuple):
 
     Attributes:
         redis: host and port.
-        worker_cpus: CPUs of each worker.
         gateway_class: of the Gateway API, which moves traffic to another version.
         signing_keys: name of the Secret with `jwt-keys.json`, if there is one.
     """
 
     image: str
     redis: str
-    worker_cpus: int
     gateway_class: str
     signing_keys: str | None = None
 
@@ -97,7 +96,8 @@ def _ray_service(
     upgrade_strategy: Document,
     added: Mapping[str, str],
 ) -> list[Document]:
-    min_workers, max_workers = _workers(config, values.worker_cpus)
+    cpus = max(WORKER_CPUS, *(math.ceil(scale.cpus) for scale in scales(config)))
+    min_workers, max_workers = _workers(config, cpus)
     volumes, mounts = _volumes(values.signing_keys)
     substituted = {
         "name": name,
@@ -115,8 +115,8 @@ def _ray_service(
         "head_memory": _memory(HEAD_MB + NODE_MB),
         "min_workers": min_workers,
         "max_workers": max_workers,
-        "worker_cpus": str(values.worker_cpus),
-        "worker_memory": _memory(_worker_megabytes(config, values.worker_cpus)),
+        "worker_cpus": str(cpus),
+        "worker_memory": _memory(_worker_megabytes(config, cpus)),
         "volumes": volumes,
         "mounts": mounts,
     }

@@ -24,7 +24,7 @@ from load_tests.harness.command_line import names_of
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
 from load_tests.harness.wrk import WrkError, wrk_command
-from serve_app.cli.foreground import exit_on_sigterm
+from serve_app.cli.up import exit_on_sigterm
 from serve_app.errors import DeployError, InstanceError
 
 MODULES = {

@@ -27,7 +27,7 @@ from load_tests.chaos.faults import FAULTS
 from load_tests.chaos.parts import PARTS, Part, Result
 from load_tests.harness.command_line import names_of
 from load_tests.harness.system_under_test import system_under_test
-from serve_app.cli.foreground import exit_on_sigterm
+from serve_app.cli.up import exit_on_sigterm
 
 _WORDS = ("fault", "mode", "outcomes", "promise")
 

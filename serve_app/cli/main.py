@@ -77,15 +77,15 @@ COMMANDS = {
         "--url http://127.0.0.1:8000 --port 8033",
     ),
     "cluster environment": Command(
-        "environment", "print the variables that `ray start` needs on every node", "> ray.env"
+        "cluster", "print the variables that `ray start` needs on every node", "> ray.env"
     ),
     "cluster node": Command(
-        "node",
+        "cluster",
         "check that this machine has the code, files and Redis of a cluster",
         "--cluster http://10.0.0.11:8265",
     ),
     "cluster manifest": Command(
-        "manifest",
+        "cluster",
         "print the Kubernetes manifest of a serve config, for KubeRay",
         "--image greenwave:1.0.0 | kubectl apply -f -",
     ),

@@ -18,7 +18,6 @@ from typing import Any
 from deployments.store import Store
 from serve_app.cli.arguments import add_config, add_timeout
 from serve_app.cli.deploy import print_problems, read, rollout_of
-from serve_app.cli.foreground import exit_on_sigterm, stay
 from serve_app.cli.hints import greenwave_command, make_command
 from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
@@ -37,6 +36,8 @@ from serve_app.rollout.capacity import INFERENCE
 from serve_app.rollout.node_environment import unreachable_redis
 from serve_app.rollout.smoke_test import GATEWAY, has_policy, predict_once
 from serve_app.settings import Settings
+
+_POLL_S = 0.5
 
 
 def add_up(up: argparse.ArgumentParser) -> None:
@@ -201,6 +202,30 @@ def _wait_for_ray(instance: Instance, check: Callable[[], None]) -> None:
         if error or time.monotonic() > deadline:
             raise InstanceError(error or f"Ray did not start; see {instance.data_dir / 'logs'}.")
         time.sleep(0.1)
+
+
+def exit_on_sigterm() -> None:
+    """Handle SIGTERM, which the first process of a container ignores by default, as Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def stay(instance: Instance, supervisor: Supervisor) -> None:
+    """Wait for Ctrl-C or SIGTERM, and stop the instance.
+
+    Raises:
+        InstanceError: the guard of the supervisor has died; the instance has been stopped.
+    """
+    try:
+        while supervisor.is_guarded():
+            with contextlib.suppress(ChildProcessError):  # reap orphans, as a first process must
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
+            time.sleep(_POLL_S)
+        raise InstanceError("The supervisor has died; everything else was stopped.")
+    except KeyboardInterrupt:
+        return
+    finally:
+        instance.stop()
 
 
 def _print_summary(

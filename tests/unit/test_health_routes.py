@@ -29,7 +29,7 @@ def test_balancers_check_ray_and_not_the_services(config, path):
 
 
 def test_a_pod_is_ready_and_alive_by_checks_of_ray():
-    values = ManifestValues("image", "redis:6379", 2, "istio")
+    values = ManifestValues("image", "redis:6379", "istio")
     services = list(yaml.safe_load_all(render(shipped_config(), values)))[::2]
     for service in services:
         (workers,) = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]

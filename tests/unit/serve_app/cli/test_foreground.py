@@ -11,8 +11,8 @@ from typing import cast
 import psutil
 import pytest
 
-from serve_app.cli import foreground
-from serve_app.cli.foreground import exit_on_sigterm, stay
+from serve_app.cli import up
+from serve_app.cli.up import exit_on_sigterm, stay
 from serve_app.errors import InstanceError
 from serve_app.processes.supervision.supervisor import Supervisor
 
@@ -26,7 +26,7 @@ class FakeInstance:
 
 @pytest.fixture
 def instance(monkeypatch):
-    monkeypatch.setattr(foreground, "_POLL_S", 0.0)
+    monkeypatch.setattr(up, "_POLL_S", 0.0)
     return FakeInstance()
 
 
