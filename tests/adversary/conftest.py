@@ -12,6 +12,7 @@ from deployments.access.tokens import Tokens
 from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
 from tests.adversary.rows import ATTACKS, tokens
+from tests.edge.conftest import many_sockets as many_sockets
 from tests.services.system import USER, running_services
 from tests.unit.access.memory_store import MemoryStore
 from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET

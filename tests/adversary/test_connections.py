@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import resource
 import socket
 import struct
 
@@ -21,14 +20,6 @@ HONEST = 20
 LONGEST_S = 9.0  # less than the edge waits for who sends nothing
 AT_ONCE = step(b"Connection: close")
 NEVER_READ = request("GET", "/openapi.json") * 50
-
-
-@pytest.fixture
-def many_sockets():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def edge_process(system: Services) -> psutil.Process:

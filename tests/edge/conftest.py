@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+import resource
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from load_tests.harness.free_ports import free_port, free_ports
@@ -140,6 +143,29 @@ class Answer(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
+def assert_error_of(
+    answer: httpx.Response, listener: str, status: int, message: str | None, **more: str | None
+) -> None:
+    """Assert that an error of the edge has the form of the service.
+
+    Args:
+        message: None where problem details have only the title.
+        more: further members of ``{"detail": …}`` or of problem details.
+    """
+    assert answer.status_code == status
+    body = answer.json()
+    match listener:
+        case "inference" | "density":
+            assert body == {"detail": message} | more
+        case "gateway":
+            assert abs(body.pop("timestamp") - time.time() * 1000) < 2000
+            assert body == {"status": "error", "message": message}
+        case _:
+            assert answer.headers["content-type"] == "application/problem+json"
+            problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
+            assert body == problem | ({"detail": message} if message else {}) | more
+
+
 def make_edge(
     folder: Path, front: int, fallback: int | None = None, certificate: Path | None = None
 ) -> Edge:
@@ -155,6 +181,14 @@ def running(edge: Edge) -> Iterator[Edge]:
         yield edge
     finally:
         edge.stop()
+
+
+@pytest.fixture
+def many_sockets():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture(scope="package")

@@ -1,16 +1,15 @@
 """The edge as a process, in front of a server that records what reached it."""
 
-import json
 import socket
 import stat
 import subprocess
-import time
 from http.client import HTTPResponse
+from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tests.edge.conftest import ROUTES, make_edge, running
+from tests.edge.conftest import ROUTES, assert_error_of, make_edge, running
 
 
 @pytest.mark.parametrize(
@@ -84,16 +83,10 @@ def test_a_path_reaches_its_service(edge, listener, path, reached):
 )
 def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
     answer = httpx.get(edge.urls()[listener] + path, timeout=5)
-    assert answer.status_code == 404
-    body = answer.json()
-    if listener == "gateway":
-        assert (body["status"], body["message"]) == ("error", "Not Found")
-        assert abs(body["timestamp"] - time.time() * 1000) < 2000
-    elif listener == "inference":
-        assert list(body) == ["detail"]
-    else:
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert (body["status"], body["title"]) == (404, "Not Found")
+    messages = {"gateway": "Not Found", "inference": "Not Found: this port serves inference alone"}
+    more = {} if listener in messages else {"instance": quote(path)}
+    message = messages.get(listener, "No service at this path.")
+    assert_error_of(answer, listener, 404, message, **more)
 
 
 def test_a_client_does_not_choose_its_address(edge):
@@ -150,18 +143,13 @@ def test_a_body_that_never_comes_gets_a_408_in_the_form_of_the_service(edge):
     for name, path in paths.items():
         connections[name] = socket.create_connection(edge.listeners()[name], timeout=30)
         connections[name].sendall(head % path)
-    answers = {}
     for name, connection in connections.items():
         with connection:
-            answer = HTTPResponse(connection)
-            answer.begin()
-            assert answer.status == 408
-            answers[name] = (answer.headers["content-type"], json.loads(answer.read()))
-    problem = {"type": "about:blank", "title": "Request Timeout", "status": 408}
-    assert answers["loans"] == answers["cards"] == ("application/problem+json", problem)
-    in_time = "The request did not arrive in time"
-    assert answers["density"] == answers["inference"] == ("application/json", {"detail": in_time})
-    assert answers["gateway"][1].items() >= {"status": "error", "message": in_time}.items()
+            read = HTTPResponse(connection)
+            read.begin()
+            answer = httpx.Response(read.status, headers=read.getheaders(), content=read.read())
+        in_time = None if name in ("loans", "cards") else "The request did not arrive in time"
+        assert_error_of(answer, name, 408, in_time)
 
 
 def test_with_a_certificate_it_speaks_https(front, tmp_path):

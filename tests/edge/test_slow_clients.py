@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import resource
 from collections.abc import AsyncIterator
 
 import httpx
@@ -28,14 +27,6 @@ LONG = {
     "half of a very long body": part(90_000, 200_000),
     "many chunks": CHUNK + 3 * (b"7530\r\n" + b" " * 30_000 + b"\r\n"),
 }
-
-
-@pytest.fixture
-def many_sockets():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextlib.asynccontextmanager

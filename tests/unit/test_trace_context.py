@@ -9,26 +9,22 @@ SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TRACE = Trace(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7)
 
 
-def test_a_header_tells_of_the_trace_that_it_was_written_for():
-    assert sender_of(SAMPLED) == Sender(TRACE, records=True)
+NOBODY = Trace(2**128 - 1, 2**64 - 1)
+
+
+@pytest.mark.parametrize(
+    ("header", "sender"),
+    [
+        (SAMPLED, Sender(TRACE, records=True)),
+        *((SAMPLED[:-2] + flags, Sender(TRACE, records=True)) for flags in ("03", "ff")),
+        (SAMPLED[:-2] + "00", Sender(TRACE, records=False)),
+        (NOT_TRACED, Sender(NOBODY, records=False)),
+        ("cc" + SAMPLED[2:] + "-what-the-future-brings", Sender(TRACE, records=True)),
+    ],
+)
+def test_a_header_tells_of_its_trace_and_whether_the_sender_records_it(header, sender):
+    assert sender_of(header) == sender
     assert str(TRACE) == SAMPLED
-
-
-@pytest.mark.parametrize("flags", ["01", "03", "ff"])
-def test_a_sender_that_records_is_followed(flags):
-    assert sender_of(SAMPLED[:-2] + flags) == Sender(TRACE, records=True)
-
-
-@pytest.mark.parametrize("header", [SAMPLED[:-2] + "00", NOT_TRACED])
-def test_a_sender_that_does_not_record_is_followed(header):
-    sender = sender_of(header)
-    assert sender is not None
-    assert not sender.records
-
-
-def test_a_later_version_is_read_like_the_first_one():
-    later = "cc" + SAMPLED[2:] + "-what-the-future-brings"
-    assert sender_of(later) == Sender(TRACE, records=True)
 
 
 @pytest.mark.parametrize(

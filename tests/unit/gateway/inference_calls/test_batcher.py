@@ -74,6 +74,15 @@ async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
     assert len(calls.made) == 2
 
 
+async def test_a_step_whose_client_has_gone_is_left_out_and_spoils_no_other():
+    calls = Calls()
+    shared = CallBatcher(calls)
+    gone, stays = shared.submit(step(1)), shared.submit(step(2))
+    gone.cancel()
+    assert await stays == Decided(2)
+    assert calls.made == [[step(2)]]
+
+
 @pytest.fixture
 def patient(monkeypatch):
     """Keep steps together however slow the machine is."""
