@@ -8,7 +8,7 @@ netgenerate --grid --grid.number 2 --grid.attach-length 100 --default-junction-t
     --default.lanenumber 2 --output-file town.net.xml
 
 greenwave network import town.net.xml --output town.json
-greenwave network show town.json --output town.png
+greenwave network show town.json --output town.svg
 
 cat > entries.csv <<TABLE
 edge,vehicles_per_hour

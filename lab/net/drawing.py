@@ -1,185 +1,133 @@
-"""A picture of a network: where its junctions and lanes are, and each junction's phases.
-
-All is drawn in one coordinate system, a square of size 1 for each phase: a picture of many phases
-takes a second, with separate axes a minute.
-"""
+"""A picture of a network in SVG: where its junctions and lanes are, and each junction's phases."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from itertools import chain
-from math import hypot
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-
+from models.atomic_write import atomic_write
 from models.networks.form import JunctionEntry, Link, NetworkFile, Phase, Point
 
 DRAWN_JUNCTIONS = 40  # whose phases are drawn, unless some are named
-GREEN, GIVES_WAY, WALK, RED, ROAD = "#1a9850", "#8fce00", "#2166ac", "#d73027", "#9e9e9e"
+CELL, COLUMNS, OVERVIEW = 220, 4, 440  # pixels of a phase, the fewest beside each other, the map
 LEGEND = "dark green: free to go; light green: gives way; blue: walk; red: waits"
-CELL_INCHES = 2.4
-WIDTHS = {ROAD: 0.8, RED: 0.8, WALK: 3.0}
-_NEAR_M, _LEAST_DEPTH_M, _HEAD_M = 15.0, 8.0, 3.0
-_OVERVIEW_ROWS = 2
-_TURNED = {"l": (0, 1), "L": (0, 1), "r": (0, -1), "R": (0, -1), "t": (-1, 0)}  # of straight on
-
-Line = Sequence[tuple[float, float]]
-
-
-class _Canvas:
-    """Gathers lines by colour: one collection for each is drawn quickly."""
-
-    def __init__(self, axes: Axes) -> None:
-        self.axes = axes
-        self._lines: defaultdict[str, list[Line]] = defaultdict(list)
-
-    def add(self, colour: str, line: Line) -> None:
-        self._lines[colour].append(line)
-
-    def draw(self) -> None:
-        for colour in (ROAD, RED, WALK, GIVES_WAY, GREEN):
-            width = WIDTHS.get(colour, 1.3)
-            self.axes.add_collection(LineCollection(self._lines[colour], colors=colour, lw=width))
+STYLE = """
+svg { background: white; font: 11px sans-serif } text { text-anchor: middle }
+path { fill: none; stroke: #9e9e9e; stroke-width: .8 } .red { stroke: #d73027 }
+.G { stroke: #1a9850; marker-end: url(#head) } .g { stroke: #8fce00; marker-end: url(#head) }
+.walk { stroke: #2166ac; stroke-width: 2 } #head path { fill: context-stroke; stroke: none }
+circle { fill: #d73027 }"""
+HEAD = '<marker id="head" orient="auto" markerWidth="4" markerHeight="4" viewBox="0 -2 4 4">'
+_NEAR_M, _LEAST_DEPTH_M = 15.0, 8.0
+_TURNED = {"l": 1j, "L": 1j, "r": -1j, "R": -1j, "t": -1}  # of straight on
 
 
 def draw_network(
     network: NetworkFile, path: Path, junctions: Sequence[str] = ()
 ) -> tuple[JunctionEntry, ...]:
-    """Write a picture (png, svg or pdf by its name); returns the junctions that show phases."""
+    """Write a picture; returns the junctions that show phases."""
     named = tuple(each for each in network.junctions if each.id in junctions)
     shown = (named or network.junctions)[:DRAWN_JUNCTIONS]
-    columns = max(4, *(len(each.phases) for each in shown))
-    rows = _OVERVIEW_ROWS + len(shown)
-    figure = Figure(figsize=(CELL_INCHES * columns, CELL_INCHES * rows))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(0, columns)
-    axes.set_ylim(rows, 0)
-    canvas = _Canvas(axes)
-    _draw_overview(canvas, network, columns)
-    for row, junction in enumerate(shown, start=_OVERVIEW_ROWS):
-        for column, phase in enumerate(junction.phases):
-            _draw_phase(canvas, junction, column, phase, row)
-    canvas.draw()
-    figure.savefig(path, dpi=90)
+    width = CELL * max(COLUMNS, *(len(each.phases) for each in shown))
+    height = OVERVIEW + CELL * len(shown)
+    phases = (
+        _phase(junction, phase, number, CELL * number, OVERVIEW + CELL * row)
+        for row, junction in enumerate(shown)
+        for number, phase in enumerate(junction.phases)
+    )
+    parts = "\n".join(chain([_overview(network, width)], phases))
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"><style>{STYLE}'
+        f'</style>{HEAD}<path d="M0-2L4 0L0 2z"/></marker>\n{parts}</svg>\n'
+    )
+    with atomic_write(path) as file:
+        file.write(text.encode())
     return shown
 
 
-def _draw_overview(canvas: _Canvas, network: NetworkFile, columns: int) -> None:
+def _overview(network: NetworkFile, width: int) -> str:
     lines = [lane.shape for each in network.junctions for lane in each.lanes if lane.shape]
-    places = [each.position for each in network.junctions if each.position]
-    points = np.array([*chain(*lines), *places] or [(0.0, 0.0)])
-    low, high = points.min(axis=0), points.max(axis=0)
-    scale = 0.85 * min(np.array([columns, _OVERVIEW_ROWS]) / np.maximum(high - low, 1))
-    middle = (low + high) / 2
-
-    def placed(point: Point) -> tuple[float, float]:
-        x, y = scale * (np.array(point) - middle)
-        return columns / 2 + x, _OVERVIEW_ROWS / 2 + 0.05 - y
-
-    for line in lines:
-        canvas.add(ROAD, [placed(point) for point in line])
-    for junction in network.junctions:
-        if junction.position:
-            x, y = placed(junction.position)
-            canvas.axes.plot(x, y, "o", color=RED, ms=3)
-            if len(network.junctions) <= DRAWN_JUNCTIONS:
-                canvas.axes.text(x, y, f"{junction.agent_index} {_short(junction.id)}", fontsize=7)
+    places = {each.id: each.position for each in network.junctions if each.position}
+    x, y = zip(*chain(*lines, places.values()), strict=True) if lines or places else ((0,), (0,))
+    wide_m, high_m = max(x) - min(x), max(y) - min(y)
+    pixel = max(wide_m / width, high_m / (OVERVIEW - 60), 0.01)
+    parts = [f'<path style="stroke-width:{pixel:.2f}" d="{_line(line)}"/>' for line in lines]
+    for name, (east, north) in places.items():
+        parts.append(f'<circle cx="{east:.1f}" cy="{-north:.1f}" r="{3 * pixel:.2f}"/>')
+        if len(network.junctions) <= DRAWN_JUNCTIONS:
+            at = f'x="{east:.1f}" y="{-north - 6 * pixel:.1f}"'
+            parts.append(f'<text style="font-size:{11 * pixel:.2f}px" {at}>{_short(name)}</text>')
     title = f"{network.name}: {len(network.junctions)} junctions. {LEGEND}"
-    canvas.axes.text(columns / 2, 0.05, title, ha="center", va="top", fontsize=8)
+    return (
+        f'<text x="{width // 2}" y="14">{escape(title)}</text>'
+        f'<svg y="40" width="{width}" height="{OVERVIEW - 60}" overflow="visible"'
+        f' viewBox="{min(x):.1f} {-max(y):.1f} {wide_m:.1f} {high_m:.1f}">{"".join(parts)}</svg>'
+    )
 
 
-def _draw_phase(
-    canvas: _Canvas, junction: JunctionEntry, column: int, phase: Phase, row: int
-) -> None:
-    ends = {lane.id: lane.shape[-2:] for lane in junction.lanes if lane.shape}
-    stops = [end[-1] for end in ends.values()]
-    middle = junction.position or _middle(stops)
-    if middle is not None:
-        reach_m = _NEAR_M + max((hypot(*_minus(stop, middle)) for stop in stops), default=0.0)
-        ways = _ways(junction, phase, ends, middle)
-        for colour, line in chain(_stop_lines(junction, phase, ends, reach_m), ways):
-            points = (0.4 / reach_m * (np.array(line) - middle)).clip(-0.44, 0.44)
-            canvas.add(colour, [(column + 0.5 + x, row + 0.5 - y) for x, y in points])
-    title = f"{_short(junction.id)}: {column}"
-    canvas.axes.text(column + 0.5, row + 0.01, title, ha="center", va="top", fontsize=7)
-    words = fill((phase.name or phase.state or "")[:80], 44)
-    canvas.axes.text(column + 0.5, row + 0.99, words, ha="center", va="bottom", fontsize=6)
+def _phase(junction: JunctionEntry, phase: Phase, number: int, x: int, y: int) -> str:
+    """Return what a phase shows around the junction, with its words."""
+    shapes = {lane.id: lane.shape for lane in junction.lanes if lane.shape}
+    stops = [complex(*shape[-1]) for shape in shapes.values()]
+    middle = complex(*junction.position) if junction.position else sum(stops) / (len(stops) or 1)
+    reach_m = _NEAR_M + max((abs(stop - middle) for stop in stops), default=0.0)
+    box = f"{middle.real - reach_m:.1f} {-middle.imag - reach_m:.1f}"
+    lines = chain(_lanes(junction, phase, shapes), _ways(junction, phase, shapes, middle))
+    words = wrap((phase.name or phase.state or "")[:80], 40)
+    texts = [(12, f"{_short(junction.id)}: {number}")]
+    texts += [(CELL - 22 + 14 * row, escape(line)) for row, line in enumerate(words)]
+    return (
+        f'<svg x="{x}" y="{y + 16}" width="{CELL}" height="{CELL - 52}"'
+        f' viewBox="{box} {2 * reach_m:.1f} {2 * reach_m:.1f}">{"".join(lines)}</svg>'
+        + "".join(f'<text x="{x + CELL // 2}" y="{y + at}">{text}</text>' for at, text in texts)
+    )
 
 
-def _stop_lines(
-    junction: JunctionEntry, phase: Phase, ends: Mapping[str, Sequence[Point]], reach_m: float
-) -> Iterator[tuple[str, Line]]:
-    """Yield the end of each incoming lane, in red where none of its ways is green."""
+def _lanes(
+    junction: JunctionEntry, phase: Phase, shapes: Mapping[str, Sequence[Point]]
+) -> Iterator[str]:
+    """Yield the incoming lanes, red where none of their ways is green."""
     green = {
         link.lane for at, link in junction.placed_links if (phase.state or "")[at : at + 1] in "Gg"
     }
-    for lane, (*before, stop) in ends.items():
-        ahead = _ahead(before[-1], stop) if before else (0.0, 0.0)
-        start = stop[0] - reach_m * ahead[0], stop[1] - reach_m * ahead[1]
-        yield (RED if phase.state and lane not in green else ROAD), (start, stop)
+    for lane, shape in shapes.items():
+        waits = ' class="red"' if phase.state and lane not in green else ""
+        yield f'<path{waits} d="{_line(shape)}"/>'
 
 
 def _ways(
-    junction: JunctionEntry, phase: Phase, ends: Mapping[str, Sequence[Point]], middle: Point
-) -> Iterator[tuple[str, Line]]:
-    """Yield the green ways across the junction, with arrowheads, and the crossings with walk."""
+    junction: JunctionEntry,
+    phase: Phase,
+    shapes: Mapping[str, Sequence[Point]],
+    middle: complex,
+) -> Iterator[str]:
+    """Yield the green ways across the junction as arrows, and the crossings with walk."""
     for at, link in junction.placed_links:
         letter = (phase.state or "")[at : at + 1]
         if letter not in ("g", "G"):
             continue
         if link.crossing is not None:
-            if link.shape:
-                yield WALK, link.shape
-        elif len(ends.get(link.lane, ())) == 2:
-            colour = GREEN if letter == "G" else GIVES_WAY
-            before, stop = ends[link.lane]
-            for line in _arrow(link, before, stop, middle):
-                yield colour, line
+            yield f'<path class="walk" d="{_line(link.shape or ())}"/>'
+        elif len(shape := shapes.get(link.lane, ())) > 1:
+            before, stop = (complex(*point) for point in shape[-2:])
+            yield f'<path class="{letter}" d="{_arrow(link, before, stop, middle)}"/>'
 
 
-def _arrow(link: Link, before: Point, stop: Point, middle: Point) -> Iterator[Line]:
-    """Yield a curve from a stop line across the junction, and its head."""
-    ahead = np.array(_ahead(before, stop))
-    aside = np.array([-ahead[1], ahead[0]])
-    depth_m = max(_LEAST_DEPTH_M, float(np.dot(np.subtract(middle, stop), ahead)))
-    along, across = _TURNED.get(link.turn, (1, 0))
-    away = along * ahead + across * aside
-    corner = np.array(stop) + ahead * depth_m * (0.6 if link.turn in "rR" else 1.0)
-    end = corner + away * depth_m
-    at = np.linspace(0, 1, 9)[:, None]
-    yield [
-        tuple(point) for point in (1 - at) ** 2 * stop + 2 * at * (1 - at) * corner + at**2 * end
-    ]
-    side = np.array([-away[1], away[0]])
-    yield [
-        tuple(end - _HEAD_M * (away + side / 2)),
-        tuple(end),
-        tuple(end - _HEAD_M * (away - side / 2)),
-    ]
+def _arrow(link: Link, before: complex, stop: complex, middle: complex) -> str:
+    """Return a curve from a stop line across the junction."""
+    ahead = (stop - before) / (abs(stop - before) or 1.0)
+    depth_m = max(_LEAST_DEPTH_M, ((middle - stop) * ahead.conjugate()).real)
+    corner = stop + ahead * depth_m * (0.6 if link.turn in "rR" else 1.0)
+    end = corner + ahead * _TURNED.get(link.turn, 1) * depth_m
+    start, bend, tip = (f"{each.real:.1f},{-each.imag:.1f}" for each in (stop, corner, end))
+    return f"M{start}Q{bend} {tip}"
 
 
-def _ahead(before: Point, stop: Point) -> Point:
-    """Return the direction of travel, of length 1."""
-    x, y = _minus(stop, before)
-    length = hypot(x, y) or 1.0
-    return x / length, y / length
-
-
-def _minus(one: Point, other: Point) -> Point:
-    return one[0] - other[0], one[1] - other[1]
-
-
-def _middle(points: list[Point]) -> Point | None:
-    if not points:
-        return None
-    return sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)
+def _line(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{x:.1f},{-y:.1f}" for x, y in points)
 
 
 def _short(name: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 
@@ -97,7 +96,7 @@ def intergreen_of(
     if not all(way.shape for way in ways):
         remark("no shapes", f"{signal}: no intergreen times, as its ways have no shapes.")
         return None
-    times = _times(_at_origin(ways), walks_at)
+    times = intergreen_matrix(ways, walks_at)
     matrix: list[list[int | None]] = [[None] * size for _ in range(size)]
     for row, ending in zip(times, ways, strict=True):
         for time_s, beginning in zip(row, ways, strict=True):
@@ -108,33 +107,6 @@ def intergreen_of(
         remark("too long", f"{signal}: no intergreen times, as some exceed {LONGEST_S} s.")
         return None
     return tuple(map(tuple, matrix))
-
-
-def _at_origin(ways: Sequence[Way]) -> tuple[Way, ...]:
-    """Move a junction to the origin and number its lanes, so that equal junctions are equal keys.
-
-    The junctions of a planned city or a grid are then computed once.
-    """
-    x, y = ways[0].shape[0]
-    lanes: dict[str, str] = {}
-    edges: dict[str, str] = {}
-    return tuple(
-        Way(
-            way.index,
-            lanes.setdefault(way.lane, f"{len(lanes)}"),
-            edges.setdefault(way.edge, f"{len(edges)}"),
-            way.turns,
-            tuple((round(px - x, 2), round(py - y, 2)) for px, py in way.shape),
-            way.crossing_m,
-            way.yellow_s,
-        )
-        for way in ways
-    )
-
-
-@lru_cache(maxsize=1024)
-def _times(ways: tuple[Way, ...], walks_at: float) -> Matrix:
-    return intergreen_matrix(ways, walks_at)
 
 
 def intergreen_matrix(ways: Sequence[Way], walks_at: float = WALKS_AT) -> Matrix:

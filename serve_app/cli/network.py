@@ -16,8 +16,6 @@ from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes, write_json
 from serve_app.errors import CommandError
 
-PICTURES = (".png", ".svg", ".pdf")
-
 
 def add_network(network: argparse.ArgumentParser) -> None:
     actions = network.add_subparsers(required=True, metavar="ACTION")
@@ -38,7 +36,7 @@ def add_network(network: argparse.ArgumentParser) -> None:
     help = "draw the junctions and their phases, and list movements, crossings and remarks"
     show = add_action(actions, "show", _show, help, has_instance=False)
     show.add_argument("file", type=Path, help="network file")
-    show.add_argument("--output", type=Path, help="png, svg or pdf (default: png beside the file)")
+    show.add_argument("--output", type=Path, help="SVG to write (default: beside the file)")
     show.add_argument(
         "--junctions", type=_ids, default=(), help="ids of junctions whose phases to draw"
     )
@@ -94,10 +92,9 @@ def _show(options: argparse.Namespace) -> None:
     network = _read(options.file)
     if unknown := set(options.junctions) - {each.id for each in network.junctions}:
         raise CommandError(f"{options.file} has no junction {min(unknown)}.")
-    path = options.output or options.file.with_suffix(".png")
-    if path.suffix not in PICTURES:
-        raise CommandError(f"{path}: the name must end with one of {', '.join(PICTURES)}.")
-    require("matplotlib", "Matplotlib")
+    path = options.output or options.file.with_suffix(".svg")
+    if path.suffix != ".svg":
+        raise CommandError(f"{path}: the name must end with .svg.")
     from lab.net.drawing import draw_network
 
     drawn = draw_network(network, path, options.junctions)

@@ -21,4 +21,4 @@ def test_it_leads_from_a_net_to_a_policy_and_a_page_that_compares_it(tmp_path):
     page = (tmp_path / "town" / "evaluation" / "evaluation.html").read_text()
     assert all(name in page for name in ("fixed time", "max pressure", "greedy", "policy"))
     assert (tmp_path / "town" / "training" / "best.th").exists()
-    assert (tmp_path / "town" / "town.png").stat().st_size > 10_000
+    assert (tmp_path / "town" / "town.svg").stat().st_size > 10_000

@@ -41,20 +41,15 @@ def test_check_prints_the_sizes_or_the_mistakes(tmp_path, capsys, city):
     assert "agent_index must be 0 to 4; 4 is missing" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_show_draws_all_junctions_or_those_named(tmp_path, capsys, city, suffix):
-    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
-    picture = tmp_path / f"city.{suffix}"
-    options = ["--output", str(picture), "--junctions", "300839359"]
-    assert main(["network", "show", str(city), *options]) == 0
-    assert picture.stat().st_size > 1000
+def test_show_draws_all_junctions_or_those_named(capsys, city):
+    assert main(["network", "show", str(city), "--junctions", "300839359"]) == 0
+    assert city.with_suffix(".svg").stat().st_size > 1000
     printed = capsys.readouterr().err
     assert "300839359 phase 0: west and east" in printed
     assert "phases of 1 junctions" in printed
 
 
 def test_show_lists_crossings_and_what_the_import_merged(tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
     walked = lane(":a_w0", "9,9 9,-9", "walkingarea") + lane(":a_c0", "9,9 9,-9", "crossing")
     states = program(("GrG", "Grr", "yrr", "rGr"))
     net = write_net(tmp_path, ROADS, walked, NODE, states, LINKS, link(":a_w0", ":a_c0", 2))
@@ -75,10 +70,7 @@ def test_show_lists_crossings_and_what_the_import_merged(tmp_path, capsys):
         (["import", str(NET_FILE), "--program", "x"], "has no program x; it has 0."),
         (["import", str(NET_FILE), "--output", "/nowhere/city.json"], "No such file"),
         (["show", "CITY", "--junctions", "x"], "has no junction x."),
-        (
-            ["show", "CITY", "--output", "city.txt"],
-            "must end with one of .png, .svg, .pdf",
-        ),
+        (["show", "CITY", "--output", "city.png"], "the name must end with .svg"),
     ],
 )
 def test_bad_input_ends_in_one_sentence(capsys, city, words, sentence):
