@@ -1,11 +1,10 @@
-"""Tables, as CSV files, Markdown, plain text and HTML."""
+"""Tables, as CSV files, Markdown and plain text."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 
 from models.atomic_write import atomic_write
@@ -39,12 +38,3 @@ def plain(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
-
-
-def html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose cells are escaped."""
-    cells = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    return f"<table><tr>{head}</tr>{cells}</table>"

@@ -1,25 +1,18 @@
-"""The report of a shadow run, as text or as a page of HTML."""
+"""The report of a shadow run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from lab.shadow.findings import POLICY, Choice, Findings, Span
 from lab.shadow.log import in_words
-from lab.tables import html, plain
+from lab.tables import plain
 from models.networks.network import Network
 
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
-
-_STYLE = (
-    ":root{color-scheme:light dark}body{margin:0 auto;max-width:60rem;padding:1rem;"
-    "font:16px/1.5 system-ui,sans-serif}table{border-collapse:collapse}"
-    "th,td{padding:.2rem .7rem;border-bottom:1px solid;text-align:left}"
-)
 
 
 class Section(NamedTuple):
@@ -182,18 +175,3 @@ def _text_of(section: Section) -> str:
     if section.rows:
         lines += ["", *plain(section.head, section.rows)]
     return "\n".join([*lines, ""])
-
-
-def as_html(report: Sequence[Section], title: str) -> str:
-    """Return one page that needs no other file or host."""
-    body = "".join(map(_html_of, report))
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{body}</html>\n"
-    )
-
-
-def _html_of(section: Section) -> str:
-    sentences = "".join(f"<p>{escape(each)}</p>" for each in section.sentences)
-    table = html(section.head, section.rows) if section.rows else ""
-    return f"<h2>{escape(section.title)}</h2>{sentences}{table}"

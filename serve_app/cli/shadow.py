@@ -21,7 +21,7 @@ from lab.shadow.events import events_of
 from lab.shadow.findings import Findings, examine
 from lab.shadow.log import GAP_S, LogWriter, read_log
 from lab.shadow.records import RecordForm
-from lab.shadow.report import as_html, as_text, sections
+from lab.shadow.report import as_text, sections
 from lab.sim.options import add_rules, add_scenario, scenario_of, scenario_with
 from lab.sim.scenario import RouteFiles, Scenario
 from models.atomic_write import atomic_write
@@ -80,8 +80,6 @@ def _add_report(actions: Any) -> None:
     action = add_action(actions, "report", _report, help, has_instance=False)
     _add_log(action, "log of 'greenwave lab shadow record'")
     add_json(action)
-    output = "file to write, .html or text (default: text on standard output)"
-    action.add_argument("--output", type=Path, metavar="FILE", help=output)
     red = "longest red of a phase that the safety layer allows (default 120)"
     action.add_argument("--max-red", type=float, default=120.0, metavar="S", help=red)
     net = "SUMO network: estimate the delay saved, by simulations with the log's counts"
@@ -180,8 +178,6 @@ def _report(options: argparse.Namespace) -> None:
     network = _network(options)
     if (options.net is None) != (options.policy is None):
         raise CommandError("The estimate needs both --net and --policy.")
-    if options.json and options.output:
-        raise CommandError("--json prints the report: leave out --output.")
     if options.seeds < 1:
         raise CommandError("--seeds must be at least 1.")
     min_green_s = MIN_GREEN_S if options.min_green is None else options.min_green
@@ -193,15 +189,8 @@ def _report(options: argparse.Namespace) -> None:
     parts = sections(findings, network, saved)
     if options.json:
         write_json([each._asdict() for each in parts])
-        return
-    if options.output is None:
+    else:
         sys.stdout.write(as_text(parts))
-        return
-    title = f"Shadow run of {network.name}"
-    is_page = options.output.suffix == ".html"
-    with atomic_write(options.output) as file:
-        file.write((as_html(parts, title) if is_page else as_text(parts)).encode())
-    notes.print(f"{options.output} has the report.")
 
 
 def _estimate(options: argparse.Namespace, network: Network, findings: Findings) -> Saved:

@@ -22,7 +22,6 @@ def test_density_training_learns_waves_and_writes_all_that_is_served(tmp_path):
     errors = forecaster.card.metrics["mae_vehicles_per_km"]
     assert errors["LSTM"]["all"] < 0.7 * errors["persistence"]["all"]
     assert forecaster.card.test_mae == errors["LSTM"]["all"]
-    assert (tmp_path / "density.png").stat().st_size > 10_000
     assert "| path |" in (tmp_path / "density.md").read_text()
 
 
@@ -44,8 +43,7 @@ def test_flow_training_writes_all_that_is_served(tmp_path):
     assert metrics["calibration_error"] < 0.2
     assert np.diff(forecaster.calibration.offsets).min() > 0
     assert card_path(path).exists()
-    for name in ("flow.png", "flow_confidence.png", "flow.md"):
-        assert (tmp_path / name).stat().st_size > 100
+    assert "| minutes observed |" in (tmp_path / "flow.md").read_text()
 
 
 def test_training_ends_without_progress_and_keeps_the_best():

@@ -37,7 +37,6 @@ WEIGHTS_FILE = WEIGHTS / "density.safetensors"
 HIDDEN_DIM = 64
 BATCH = 256
 SEED = 0
-SHOWN_DAYS = slice(3, 7)  # Thursday to Sunday of the first test week
 
 
 def train(
@@ -61,8 +60,6 @@ def train(
         "validation_loss": round(best, 4),
     }
     write_artifact(output, tensors, config, measured.complete(card, config.column("std"), metrics))
-    days = split.test[SHOWN_DAYS] or split.test
-    measured.plot(reports / "density.png", "Density one hour ahead, Thursday to Sunday", days)
     measured.write_report(reports / "density.md", "Density", _text(split))
 
 
@@ -112,8 +109,6 @@ def _text(split: Split) -> str:
 Means over the {len(split.test)} test days, which neither training nor the choice of epoch has seen.
 Training saw {len(split.train)} days, the choice of epoch {len(split.validation)}.
 The network sees three hours of five edges and nothing else: no clock, no calendar.
-
-![Forecast and truth](density.png)
 """
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -34,7 +33,6 @@ from lab.train.forecasts.training import (
     draft_card,
     fit,
     run,
-    save_figure,
 )
 from models.artifacts import ColumnScale, write_artifact
 from models.flow.forecast import Calibration, FlowConfig, FlowForecaster
@@ -48,8 +46,6 @@ REPORTED_HISTORIES = (60, 15, 4, 1)  # minutes
 TRAIN_STRIDE = 4  # minutes between windows; neighbours tell nearly the same
 TEST_STRIDE = 5
 SHORT_SHARE = 0.5  # of the training windows that lack their oldest minutes
-SHOWN_DAY = 3  # the first Thursday
-PLOT_TITLE = "Flow of the next 15 minutes on a Thursday, by the minute it was made"
 
 
 def train(
@@ -83,9 +79,6 @@ def train(
     }
     card = measured.complete(card, config.table("std")[:, 0], metrics)
     write_artifact(output, tensors, config, card)
-    day = split.test[min(SHOWN_DAY, len(split.test) - 1)]
-    measured.plot(reports / "flow.png", PLOT_TITLE, range(day, day + 1))
-    _plot_calibration(reports / "flow_confidence.png", "Confidence on the test days", curves)
     measured.write_report(reports / "flow.md", "Flow", _text(split, calibration, curves))
 
 
@@ -215,8 +208,6 @@ calibration has seen. Training saw {len(split.train)} days, the other two
 {len(split.validation)} days.
 The autoregression is one per junction, over all minutes and features of the window.
 
-![Forecast and truth](flow.png)
-
 `confidence` is the probability that {event}.
 It is a logistic function of the spread that the network sees, fitted on the validation days. The
 same forecast with the same spread has the less confidence the fewer minutes of the hour were
@@ -224,25 +215,7 @@ observed; a single forecast can still gain some when the older minutes are left 
 network then sees another past.
 
 {table}
-
-![Calibration](flow_confidence.png)
 """
-
-
-def _plot_calibration(path: Path, title: str, curves: Sequence[Reliability]) -> None:
-    """Plot what the confidence said against how often it came true."""
-    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="#cccccc", lw=1, label="perfect")
-    for curve in curves:
-        said, came = curve.bins()
-        error = f"off by {curve.calibration_error:.3f}"
-        axes.plot(said, came, marker="o", ms=4, lw=1.2, label=f"{curve.observed} min, {error}")
-    axes.set(xlim=(0, 1), ylim=(0, 1), title=title)
-    axes.set_xlabel("confidence, mean of a tenth of the forecasts")
-    axes.set_ylabel("share of them within tolerance")
-    axes.legend(frameon=False, title="observed history")
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm import trange
@@ -25,11 +23,8 @@ from lab.tables import markdown
 from lab.train.forecasts.dataset import COLUMNS, Calendar, Split, Windows, split_days
 from models.artifacts import Card
 
-mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-
 ROOT = Path(__file__).parents[3]
 REPORTS, WEIGHTS = ROOT / "models" / "reports", ROOT / "models" / "weights"
-TRUTH, FORECAST, NOW = "#444444", "#d95f02", "#9ecae1"
 LSTM, PERSISTENCE = "LSTM", "persistence"
 
 Comparison = dict[str, dict[str, float]]
@@ -176,31 +171,6 @@ class Measured:
         path.write_text(page)
         sys.stdout.write(page)
 
-    def plot(self, path: Path, title: str, days: range) -> None:
-        """Plot some days, one panel per column, one below the other, with midnight lines."""
-        shown = (self.test.hours >= days.start * 24) & (self.test.hours < days.stop * 24)
-        hours = self.test.hours[shown] - days.start * 24
-        curves = (
-            ("as now", self.forecasts[PERSISTENCE], NOW, 1.0),
-            ("truth", self.test.targets, TRUTH, 1.4),
-            (LSTM, self.forecasts[LSTM], FORECAST, 1.4),
-        )
-        figure = Figure(figsize=(11, 1.9 * len(self.columns) + 0.8), layout="constrained")
-        figure.suptitle(title)
-        all_axes = figure.subplots(len(self.columns), 1, sharex=True, squeeze=False)[:, 0]
-        for column, (axes, name) in enumerate(zip(all_axes, self.columns, strict=True)):
-            for label, values, color, width in curves:
-                axes.plot(hours, values[shown, column], color=color, lw=width, label=label)
-            axes.set_title(name, loc="left", fontsize=9)
-            axes.set_ylabel(self.unit)
-            axes.set_ylim(bottom=0)
-            for midnight in range(24, int(hours.max()) + 1, 24):
-                axes.axvline(midnight, color="#cccccc", lw=0.8)
-        all_axes[0].legend(loc="upper right", ncols=3, frameon=False)
-        all_axes[-1].set_xlabel("hours since the first midnight")
-        all_axes[-1].set_xticks(range(0, int(hours.max()) + 2, 6))
-        save_figure(figure, path)
-
 
 def draft_card(calendar: Calendar, split: Split) -> Card:
     """Return a card without its figures."""
@@ -238,9 +208,3 @@ def git_revision() -> str:
     except OSError:
         return "unknown"
     return found.stdout.strip() or "unknown"
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # without the version in it, the same figure is the same file
-    figure.savefig(path, dpi=110, metadata={"Software": None})

@@ -7,7 +7,7 @@ import pytest
 
 from lab.shadow.findings import Choice, Findings, LaneFault, Refusal, examine
 from lab.shadow.log import Entry, Segment
-from lab.shadow.report import as_html, as_text, sections
+from lab.shadow.report import as_text, sections
 from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 from models.signals.safety import Limits
@@ -126,12 +126,3 @@ def test_segments_are_listed_with_their_reasons():
     findings = found([*logged([decision(0, 0)], 0), later])
     assert [span.records for span in findings.spans] == [1, 0]
     assert "the time jumps back by 60 s" in text(findings)
-
-
-def test_the_page_is_one_file_and_escapes_what_it_shows():
-    hostile = Segment(segment=1, reason="<script>", network=HARBOUR.digest)
-    page = as_html(sections(found([hostile]), HARBOUR, None), "a & b")
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert "<title>a &amp; b</title>" in page
-    assert "http" not in page
