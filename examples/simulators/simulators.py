@@ -54,30 +54,9 @@ class Queues:
         }
 
 
-class Sumo:
-    """SUMO on the shipped network. Its library has one simulation in a process."""
-
-    def __init__(self, seed: int) -> None:
-        from lab.sim.environment import Environment
-        from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-
-        self.seed = seed
-        self.environment = Environment(shipped_scenario(shipped_demand(MORNING_RUSH_S, 3600)))
-
-    def reset(self):
-        return [self.environment.reset(self.seed)]
-
-    def step(self, actions):
-        observations = self.environment.step(actions[0])
-        if not self.environment.is_over:
-            return [observations], [False]
-        self.seed += 1000
-        return self.reset(), [True]
-
-
-def drive(url: str, n: int, steps: int, sumo: bool, process: int):
+def drive(url: str, n: int, steps: int, process: int):
     """Return the decisions of one process, and when it began and ended."""
-    environments = Sumo(process) if sumo else Queues(n, seed=process)
+    environments = Queues(n, seed=process)
     with Client(url, timeouts=IN_TIME) as client:
         policy = VectorPolicy(client, n, f"simulators-{process}")
         observations = environments.reset()
@@ -90,10 +69,10 @@ def drive(url: str, n: int, steps: int, sumo: bool, process: int):
         return n * len(JUNCTIONS) * steps, began, time.time()
 
 
-def main(url: str, environments: int, processes: int, steps: int, sumo: bool) -> None:
-    n = 1 if sumo else environments // processes
+def main(url: str, environments: int, processes: int, steps: int) -> None:
+    n = environments // processes
     with ProcessPoolExecutor(processes) as pool:
-        driven = list(pool.map(partial(drive, url, n, steps, sumo), range(processes)))
+        driven = list(pool.map(partial(drive, url, n, steps), range(processes)))
     decisions, begins, ends = zip(*driven, strict=True)
     per_s = sum(decisions) / (max(ends) - min(begins))
     print(f"{n * processes} environments: {sum(decisions)} decisions, {per_s:.0f} per second")
@@ -105,7 +84,6 @@ if __name__ == "__main__":
     parser.add_argument("--environments", type=int, default=256)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--sumo", action="store_true", help="one simulation in each process")
     try:
         main(**vars(parser.parse_args()))
     except GreenwaveError as error:

@@ -1,17 +1,14 @@
-"""A city's traffic as it is counted, read from tables in CSV or JSON."""
+"""A city's traffic as it is counted, read from tables in CSV."""
 
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from models.json_keys import check_keys
 
 HOUR_S = 3600
 
@@ -63,7 +60,7 @@ RowType = TypeVar("RowType", bound=_Row)
 
 
 def read_table(path: Path, row: type[RowType]) -> tuple[RowType, ...]:
-    """Read a CSV with a line of names, or a JSON list of objects.
+    """Read a CSV with a line of names.
 
     Raises:
         InvalidDemandError: it cannot be read, is empty, or a row is wrong or there twice.
@@ -87,22 +84,16 @@ def read_table(path: Path, row: type[RowType]) -> tuple[RowType, ...]:
     return tuple(read.values())
 
 
-def _rows(path: Path) -> Sequence[Any]:
+def _rows(path: Path) -> Sequence[Mapping[Any, Any]]:
     text = path.read_text(encoding="utf-8-sig")  # spreadsheets begin a file with a mark
-    if path.suffix != ".json":
-        head = text.partition("\n")[0]
-        if "," not in head and (found := next((each for each in ";\t|" if each in head), "")):
-            raise ValueError(f"its columns are separated by {found!r}; separate them by commas")
-        return list(csv.DictReader(text.splitlines(), strict=True, skipinitialspace=True))
-    rows = json.loads(text)
-    check_keys(text)
-    if not isinstance(rows, list):
-        raise ValueError("it must be a list of objects")
-    return rows
+    head = text.partition("\n")[0]
+    if "," not in head and (found := next((each for each in ";\t|" if each in head), "")):
+        raise ValueError(f"its columns are separated by {found!r}; separate them by commas")
+    return list(csv.DictReader(text.splitlines(), strict=True, skipinitialspace=True))
 
 
-def _read(path: Path, number: int, values: object, row: type[RowType]) -> RowType:
-    if isinstance(values, dict) and None in values:
+def _read(path: Path, number: int, values: Mapping[Any, Any], row: type[RowType]) -> RowType:
+    if None in values:
         raise InvalidDemandError(f"{path}, row {number} has more cells than the line of names.")
     try:
         return row.model_validate(values)

@@ -15,7 +15,7 @@ MAX_SEED = 2**31 - 1  # of SUMO
 
 
 def add_demand(command: argparse.ArgumentParser) -> None:
-    table = ", a table in CSV or JSON"
+    table = ", a table in CSV"
     command.add_argument("net", type=Path, help="SUMO network, .net.xml or .net.xml.gz")
     command.add_argument("--entries", type=Path, help=f"edge,vehicles_per_hour{table}")
     template = "print a table for --entries that has every entry of the network, and end"

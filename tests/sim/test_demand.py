@@ -1,6 +1,5 @@
 """Counts become routes that SUMO drives; what cannot be is a sentence."""
 
-import json
 import xml.etree.ElementTree as ET
 from collections import Counter
 from itertools import pairwise
@@ -117,13 +116,6 @@ def test_a_city_without_entries_is_told_how_to_get_traffic(tmp_path, capsys):
 def test_counts_without_a_file_for_them_are_refused(net, capsys):
     assert cli.main(["lab", "demand", str(net)]) == 1
     assert "Name --entries and --output, or ask for a --template" in capsys.readouterr().err
-
-
-def test_tables_may_be_json(net, tmp_path):
-    table, output = tmp_path / "entries.json", tmp_path / "town.rou.xml"
-    table.write_text(json.dumps([{"edge": "left0A0", "vehicles_per_hour": 12}]))
-    assert cli.main(["lab", "demand", str(net), f"--entries={table}", f"--output={output}"]) == 0
-    assert output.read_text().count("<vehicle ") == 12
 
 
 @pytest.mark.parametrize(
