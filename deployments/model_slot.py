@@ -59,7 +59,7 @@ class UserConfig(Options):
     path: str | None = None
     revision: int | str | None = Field(
         None,
-        description="Any number or text; a new one makes the service read the same path again.",
+        description="Any number or text; a new one makes the service read the file again.",
     )
 
 

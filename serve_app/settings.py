@@ -164,8 +164,7 @@ class Settings(BaseSettings):
         0.0,
         ge=0,
         le=1,
-        description="Share of the requests with a line in the access log. Answers of 500 and above "
-        "always have one, at most one per second and replica.",
+        description="Share of the requests with a line in the access log.",
     )
     otel_exporter_otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
         None,

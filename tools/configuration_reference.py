@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -42,16 +43,23 @@ _SIGNS = {Gt: "> {}", Ge: "≥ {}", Lt: "< {}", Le: "≤ {}"}
 def reference() -> str:
     """Return the page."""
     variables = {name.upper(): field for name, field in Settings.model_fields.items()}
-    return "".join((HEAD, *_table("Variable", variables), *map(_chapter, SERVICES)))
+    alike = groupby(SERVICES, key=lambda service: (service.options, service.user_config))
+    chapters = [_chapter([*services]) for _, services in alike]
+    return "".join((HEAD, *_table("Variable", variables), *chapters))
 
 
-def _chapter(service: Service) -> str:
-    names = f"`import_path: {service.module}:build`, deployment `{service.deployment}`"
-    lines = [f"\n## {service.title}\n\n{names}\n"]
-    if service.options.model_fields:
-        lines += _table("`args`", service.options.model_fields)
-    if service.user_config is not None:
-        lines += _table("`user_config`", dict(_keys(service.user_config)))
+def _chapter(services: Sequence[Service]) -> str:
+    """Return the chapter of services with the same keys."""
+    title = ", ".join(each.title for each in services)
+    names = "; ".join(
+        f"`import_path: {each.module}:build`, deployment `{each.deployment}`" for each in services
+    )
+    lines = [f"\n## {title}\n\n{names}\n"]
+    options, user_config = services[0].options.model_fields, services[0].user_config
+    if options:
+        lines += _table("`args`", options)
+    if user_config is not None:
+        lines += _table("`user_config`", dict(_keys(user_config)))
     return "".join(lines)
 
 

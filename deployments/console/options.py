@@ -28,7 +28,5 @@ class ConsoleOptions(Options):
     )
     login: bool = Field(
         True,
-        description="Whether the console asks for a user of the gateway. Without a login, every "
-        "client that reaches its page sees what the junctions observe, also through the gateway's "
-        "port.",
+        description="Whether the console asks for a user of the gateway.",
     )

@@ -18,8 +18,7 @@ class GatewayOptions(Options):
     network: Path | None = Field(
         None,
         description="File of the road network, instead of `NETWORK_PATH`; the one of "
-        "`inference_app`. For a relative path, `greenwave` looks in the product, then in the "
-        "config's folder.",
+        "`inference_app`.",
     )
     deadline_s: float = Field(
         2.0,
