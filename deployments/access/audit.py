@@ -8,11 +8,11 @@ flood of one kind displaces its own kind only.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from deployments.http.messages import now_ms
 from deployments.store import Expected, Store, StoreUnavailable
 
 Log = Literal["changes", "uses", "refusals"]
@@ -135,9 +135,7 @@ class AuditBuffer:
         clock: milliseconds since the Unix epoch.
     """
 
-    def __init__(
-        self, log: AuditLog, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, log: AuditLog, clock: Callable[[], int] = now_ms) -> None:
         self._log = log
         self._clock = clock
         self._noted: dict[Log, dict[_What, Entry]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from deployments.console.what_if import WhatIf
 from deployments.feed.messages import Report
 from deployments.feed.publisher import NoFeedError
 from deployments.http.errors import RefusedError
+from deployments.http.messages import now_ms
 from deployments.http.probes import Check
 from models.maps.road_map import road_map_of
 from models.networks.network import Network
@@ -163,7 +163,7 @@ class ConsoleService:
         elif now - self._last_open >= LINGER_S:
             await self.close()
             return
-        self.audience.show(self.view, time.time_ns() // 1_000_000, now)
+        self.audience.show(self.view, now_ms(), now)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_EVENT_PERIOD_S - EVENT_PERIOD_S):
                 await self._news.wait()

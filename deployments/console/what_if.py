@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,6 @@ VALUES = np.linspace(0, 1, 41)  # filled share of the lane
 TOLERANCE = 2e-3  # of a reported probability
 MAX_POLICIES = 4
 
-_File = tuple[str, int, int]
-
 
 class WhatIf:
     """Steps policies, which it loads on demand."""
@@ -29,7 +28,7 @@ class WhatIf:
     def __init__(self, network: Network = SHIPPED) -> None:
         self._network = network
         self._inputs = InputLayout(network)
-        self._policies: dict[_File, PolicyStep] = {}
+        self._load = lru_cache(MAX_POLICIES)(self._load_version)
 
     async def curve(self, decision: Decision, lane: int) -> dict[str, Any]:
         """Return the probabilities of the actions over the length of one lane's queue.
@@ -69,15 +68,12 @@ class WhatIf:
     async def _policy(self, path: str) -> PolicyStep:
         try:
             stat = Path(path).stat()
-            key = (path, stat.st_mtime_ns, stat.st_size)
-            if key not in self._policies:
-                policy = await asyncio.to_thread(PolicyStep.load, Path(path), self._network)
-                while len(self._policies) >= MAX_POLICIES:
-                    del self._policies[next(iter(self._policies))]
-                self._policies[key] = policy
-            return self._policies[key]
+            return await asyncio.to_thread(self._load, path, stat.st_mtime_ns, stat.st_size)
         except (OSError, InvalidPolicyFileError) as error:
             raise _another_policy(path) from error
+
+    def _load_version(self, path: str, mtime_ns: int, size: int) -> PolicyStep:
+        return PolicyStep.load(Path(path), self._network)
 
     def _step(self, policy: PolicyStep, decision: Decision, rows: Floats) -> Floats:
         """Return the probabilities (B, n_actions) for B observations from its hidden state."""

@@ -24,6 +24,7 @@ from deployments.flow.schemas import (
 from deployments.forecast.api import declared_errors
 from deployments.forecast.service import MAX_FORECASTS, ForecastService
 from deployments.http.docs import declared_body
+from deployments.http.messages import now_ms
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.flow.window import FEATURES, HORIZON, MINUTE_S, WINDOW
 
@@ -99,7 +100,7 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
                     "predicted_flow": round(flow),
                     "confidence": confidence,
                     "status": "success",
-                    "timestamp": _now_ms(),
+                    "timestamp": now_ms(),
                 }
             ).encode()
             for question, flow, confidence in zip(questions, flows, confidences, strict=True)
@@ -121,7 +122,7 @@ class FlowService(ForecastService[FlowForecaster, FlowQuestion, _Inputs, FlowFor
             status="healthy" if model else "unhealthy",
             model_loaded=model is not None,
             model_version=model.card.version if model else "none",
-            timestamp=_now_ms(),
+            timestamp=now_ms(),
             detail=self.slot.problem,
         )
 
@@ -138,7 +139,3 @@ def _reported(question: FlowQuestion, flow: float, confidence: float) -> FlowFor
     counts = question.window.features[WINDOW - question.window.observed :, 0].tolist()
     horizon_s = HORIZON * MINUTE_S
     return FlowForecast(question.junction_id, question.newest, counts, flow, horizon_s, confidence)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
+from deployments.access.control import AccessControl
 from deployments.gateway.routes import Routes, render_error
 from deployments.gateway.schemas import (
     ActionRequest,
@@ -66,7 +67,7 @@ def create_app(
     )
     add_docs(app)
     fast = FastRoutes(app, render_error, counts_others=True, access_log=access_log)
-    _add_routes(fast, Routes(service))
+    _add_routes(fast, Routes(service), service.access)
     (probes or Probes()).add_to(fast)
 
     @app.get(
@@ -86,7 +87,8 @@ def create_app(
     return app
 
 
-def _add_routes(fast: FastRoutes, routes: Routes) -> None:
+def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None:
+    traffic = partial(fast.add, dependencies=[_BEARER], tags=["traffic"])
     fast.add(
         "POST",
         "/auth/login",
@@ -107,43 +109,37 @@ def _add_routes(fast: FastRoutes, routes: Routes) -> None:
         summary="Keys to verify tokens with",
         tags=["authentication"],
     )
-    fast.add(
+    traffic(
         "GET",
         "/traffic/action",
         routes.demo,
-        check=partial(routes.authenticate, "act"),
+        check=partial(access.authenticate, scope="act"),
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
         responses=_errors(400, 401, 403, 500, 503),
-        dependencies=[_BEARER],
         summary="A demonstration",
-        tags=["traffic"],
     )
-    fast.add(
+    traffic(
         "POST",
         "/traffic/action",
         routes.act,
-        check=partial(routes.authenticate, "act"),
+        check=partial(access.authenticate, scope="act"),
         max_body=MAX_BODY,
         takes={"request": (ActionRequest, ...), "run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
         responses=_errors(400, 401, 403, 408, 413, 422, 500, 503),
-        dependencies=[_BEARER],
         summary="Decide for a junction",
-        tags=["traffic"],
     )
-    fast.add(
+    traffic(
         "POST",
         "/traffic/reset",
         routes.reset,
-        check=partial(routes.authenticate, "reset"),
+        check=partial(access.authenticate, scope="reset"),
         max_body=MAX_BODY,
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ResetResponse,
         responses=_errors(400, 401, 403, 408, 413, 500, 503),
-        dependencies=[_BEARER],
         summary="Start a new simulation run",
-        tags=["traffic"],
     )
 
 

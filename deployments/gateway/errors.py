@@ -9,7 +9,6 @@ InferenceUnavailableError        no answer of the inference service; the client 
 
 from __future__ import annotations
 
-import time
 from typing import Literal, get_args
 
 from deployments.http.errors import RefusedError
@@ -40,11 +39,6 @@ class UnavailableError(RefusedError):
 
     status = 503
     retry_after_s = 1
-
-
-def now_ms() -> int:
-    """Return the milliseconds since the Unix epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class InferenceUnavailableError(Exception):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Scope
 
-from deployments.access import claims
-from deployments.gateway.errors import BadRequestError, UnavailableError, now_ms
+from deployments.access.keys import public_keys
+from deployments.gateway.errors import BadRequestError, UnavailableError
 from deployments.gateway.service import GatewayService, Names
 from deployments.http.errors import describe_error
 from deployments.http.messages import (
@@ -25,6 +26,7 @@ from deployments.http.messages import (
     RUN_HEADER,
     Answer,
     is_name,
+    now_ms,
 )
 from deployments.http.request import client_address, header
 from deployments.log import REQUEST_ID_HEADER
@@ -49,15 +51,6 @@ class Routes:
     def __init__(self, service: GatewayService) -> None:
         self._service = service
 
-    def authenticate(self, needed: claims.Scope, scope: Scope) -> None:
-        """Check the token, before anything else of the request.
-
-        Raises:
-            UnauthorizedError: there is no token, or it is not valid now.
-            ForbiddenError: it lacks the scope that is needed.
-        """
-        self._service.access.authenticate(scope, needed)
-
     async def login(self, scope: Scope, body: bytes) -> Answer:
         """Exchange user name and password for an access token."""
         status, grant, headers = _success(await self._service.login(body, client_address(scope)))
@@ -68,7 +61,7 @@ class Routes:
 
         There are none while the tokens are signed with a shared secret, as they are by default.
         """
-        return 200, self._service.public_keys(), _KEYS_HEADERS
+        return 200, public_keys(self._service.access.tokens.keys, time.time()), _KEYS_HEADERS
 
     async def demo(self, scope: Scope, body: bytes) -> Answer:
         """Decide for a random junction with made-up observations.

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from deployments.access.control import AccessControl
-from deployments.access.keys import public_keys
 from deployments.aio import SingleFlight
 from deployments.feed.messages import Decision
 from deployments.feed.publisher import WatchedEvents
@@ -20,7 +19,7 @@ from deployments.gateway.action_request import (
     parse_json_object,
     random_observation,
 )
-from deployments.gateway.errors import CAUSES, InferenceUnavailableError, UnavailableError, now_ms
+from deployments.gateway.errors import CAUSES, InferenceUnavailableError, UnavailableError
 from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
@@ -37,7 +36,7 @@ from deployments.gateway.schemas import (
     signal_of,
 )
 from deployments.http.errors import RefusedError
-from deployments.http.messages import DEFAULT_RUN
+from deployments.http.messages import DEFAULT_RUN, now_ms
 from deployments.log import about, logger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
@@ -147,10 +146,6 @@ class GatewayService:
         return LoginResponse(
             accessToken=token, expiresIn=self.access.tokens.lifetime_s, timestamp=now_ms()
         )
-
-    def public_keys(self) -> bytes:
-        """Return the JWK Set of the public keys."""
-        return public_keys(self.access.tokens.keys, time.time())
 
     async def act(self, body: bytes, names: Names) -> ActionBody:
         """Answer POST /traffic/action.

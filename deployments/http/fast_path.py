@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import (
@@ -60,13 +60,6 @@ def fast_path_protocol(app: FastAPI) -> Callable[[ReplicaStats], Callable[..., a
     return lambda stats: partial(Connection, fast, stats)
 
 
-class RoutedRequest(NamedTuple):
-    """A request on the fast path: its route, and its id in the logs."""
-
-    route: Route
-    request_id: bytes
-
-
 class Connection(HttpToolsProtocol):
     """A connection to a client, with the fast path.
 
@@ -100,11 +93,12 @@ class Connection(HttpToolsProtocol):
         if routed is None:
             super()._start_asgi_task(cycle, app)
             return
-        task = self._handling = self.loop.create_task(self._handle(cycle, routed, perf_counter()))
+        task = self._handling = self.loop.create_task(self._handle(cycle, *routed, perf_counter()))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def _route_request(self, scope: Any) -> RoutedRequest | None:
+    def _route_request(self, scope: Any) -> tuple[Route, bytes] | None:
+        """Return the route of a request on the fast path, and its id in the logs."""
         root, path = scope["root_path"] + self._stats.prefix, scope["path"]
         if not path.startswith(root):
             return None
@@ -123,10 +117,10 @@ class Connection(HttpToolsProtocol):
             request_id = b"%s%012x" % (_PREFIX_OF_IDS, next(_numbers) & _LAST_OF_IDS)
             scope["headers"].append((REQUEST_ID_HEADER, request_id))
         scope["root_path"] = root
-        return RoutedRequest(route, request_id)
+        return route, request_id
 
     async def _handle(
-        self, cycle: RequestResponseCycle, routed: RoutedRequest, arrived_s: float
+        self, cycle: RequestResponseCycle, route: Route, request_id: bytes, arrived_s: float
     ) -> None:
         scope: Any = cycle.scope
         receive: Any = cycle.receive
@@ -137,13 +131,13 @@ class Connection(HttpToolsProtocol):
         async def send(status: int, body: bytes, headers: Headers) -> None:
             if self.flow.write_paused:
                 await self.flow.drain()
-            self._write(cycle, status, body, headers, routed.request_id)
+            self._write(cycle, status, body, headers, request_id)
 
         failure: str | None = "CancelledError"
         self._stats.began()
         try:
             body = bytes(cycle.body) if is_whole else None
-            await self._fast.answer(routed.route, scope, receive, send, body, arrived_s)
+            await self._fast.answer(route, scope, receive, send, body, arrived_s)
             failure = None
         except Exception as error:
             failure = type(error).__name__

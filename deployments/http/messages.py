@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -27,6 +28,11 @@ def retry_after(seconds: int | None) -> Headers:
     if seconds is None:
         return ()
     return ((b"retry-after", b"%d" % seconds),)
+
+
+def now_ms() -> int:
+    """Return the milliseconds since the Unix epoch."""
+    return time.time_ns() // 1_000_000
 
 
 RUN_HEADER = "X-Simulation-Run"
