@@ -46,7 +46,7 @@ class RevisedTable:
     async def forget(self, keys: list[str]) -> None:
         """Delete values without a new revision."""
         if keys:
-            await self._store.delete_many(self._table, keys)
+            await self._store.change(self._table, {}, keys)
 
     async def entries(self) -> AsyncIterator[tuple[str, bytes]]:
         """Yield every key and its value, of one moment."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from deployments.stateful.errors import StateError, UnavailableError
 from deployments.stateful.term import HomeRecord, record_row
 from deployments.store import Expected, Store
+from deployments.store.interface import batches
 
 logger = logging.getLogger("ray.serve")
 
@@ -170,6 +171,6 @@ async def agree_on_layout(
 
 async def _remove_obsolete(store: Store, table: str) -> None:
     """Remove the rows of an earlier version, which had another form."""
-    rows = [row async for row, _ in store.scan(table)]
-    await store.delete_many(table, rows)
+    for rows in batches([row async for row, _ in store.scan(table)]):
+        await store.change(table, {}, rows)
     logger.warning("Hidden states in the form of an earlier version were removed")

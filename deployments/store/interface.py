@@ -77,6 +77,9 @@ class Expected:
     """None: no document has the key."""
 
 
+ALWAYS = Expected("", None)  # no document has the empty key
+
+
 class Store(Protocol):
     """Tables of documents, and counters. A table exists as soon as it has a document.
 
@@ -127,10 +130,9 @@ class Store(Protocol):
     async def delete_by_index(self, table: str, index: str) -> bool:
         """Delete the document with this index value; return False when there is none."""
 
-    async def delete_many(self, table: str, keys: Keys) -> int:
-        """Delete the documents with these keys; return how many existed."""
-
-    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
+    async def change(
+        self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected = ALWAYS
+    ) -> bool:
         """Write and delete documents in one transaction if `when` holds; return whether it held.
 
         A written document has no index, or keeps the one it had. A key that is both written and

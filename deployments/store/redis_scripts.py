@@ -61,28 +61,18 @@ redis.call('HDEL', KEYS[3], key)
 return redis.call('HDEL', KEYS[1], key)
 """
 
-_DELETE = """
+# ARGV: key of the condition, 1 or 0 for whether it has a document, its value; the number of puts,
+# key and value of each; keys to delete. Returns whether the condition held.
+# Puts come first: a server without memory refuses only the first write of a script.
+CHANGE = """
 local function delete(key)
   local index = redis.call('HGET', KEYS[3], key)
   if index then
     redis.call('HDEL', KEYS[2], index)
     redis.call('HDEL', KEYS[3], key)
   end
-  return redis.call('HDEL', KEYS[1], key)
+  redis.call('HDEL', KEYS[1], key)
 end
-"""
-
-# ARGV: keys. Returns the number of documents deleted.
-DELETE_MANY = f"""{_DELETE}
-local deleted = 0
-for _, key in ipairs(ARGV) do deleted = deleted + delete(key) end
-return deleted
-"""
-
-# ARGV: key of the condition, 1 or 0 for whether it has a document, its value; the number of puts,
-# key and value of each; keys to delete. Returns whether the condition held.
-# Puts come first: a server without memory refuses only the first write of a script.
-CHANGE = f"""{_DELETE}
 local found = redis.call('HGET', KEYS[1], ARGV[1])
 if found ~= (ARGV[2] == '1' and ARGV[3]) then return 0 end
 local deletes = 5 + 2 * ARGV[4]

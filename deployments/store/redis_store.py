@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from deployments.store import redis_scripts as scripts
 from deployments.store.interface import (
+    ALWAYS,
     BATCH,
     Document,
     DocumentNotFound,
@@ -82,13 +83,9 @@ class RedisStore(Store):
     async def delete_by_index(self, table: str, index: str) -> bool:
         return bool(await self._script(scripts.DELETE_BY_INDEX, table, [index]))
 
-    async def delete_many(self, table: str, keys: Keys) -> int:
-        deleted = 0
-        for batch in batches(keys):
-            deleted += await self._script(scripts.DELETE_MANY, table, batch)
-        return deleted
-
-    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
+    async def change(
+        self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected = ALWAYS
+    ) -> bool:
         arguments: list[Any] = [when.key, int(when.value is not None), when.value or b"", len(puts)]
         arguments += [text for document in puts.items() for text in document]
         arguments += [key for key in deletes if key not in puts]

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from deployments.store.interface import (
+    ALWAYS,
     BATCH,
     Document,
     DocumentNotFound,
@@ -78,13 +79,9 @@ class SqliteStore(Store):
         statement = "DELETE FROM documents WHERE collection = ? AND unique_index = ?"
         return await self._writer.run(lambda db: db.execute(statement, (table, index)).rowcount > 0)
 
-    async def delete_many(self, table: str, keys: Keys) -> int:
-        deleted = 0
-        for batch in batches((table, key) for key in keys):
-            deleted += await self._writer.run(partial(_delete_many, batch))
-        return deleted
-
-    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
+    async def change(
+        self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected = ALWAYS
+    ) -> bool:
         written = [(table, key, value) for key, value in puts.items()]
         deleted = [(table, key) for key in deletes if key not in puts]
 
@@ -137,10 +134,6 @@ class SqliteStore(Store):
 def _first(rows: sqlite3.Cursor) -> bytes | None:
     row = rows.fetchone()
     return None if row is None else bytes(row[0])
-
-
-def _delete_many(rows: list[tuple[str, str]], db: sqlite3.Connection) -> int:
-    return db.executemany(_DELETE, rows).rowcount
 
 
 def _insert_many(

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from deployments.store import Expected, Store, StoreUnavailable
-from deployments.store.interface import Keys, Puts
+from deployments.store.interface import ALWAYS, Keys, Puts
 
 
 class MemoryStore:
@@ -32,11 +32,9 @@ class MemoryStore:
     async def get(self, table: str, key: str) -> bytes | None:
         return self.table(table).get(key)
 
-    async def delete_many(self, table: str, keys: Keys) -> int:
-        documents = self.table(table)
-        return sum(documents.pop(key, None) is not None for key in keys)
-
-    async def change(self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected) -> bool:
+    async def change(
+        self, table: str, puts: Puts, deletes: Keys = (), *, when: Expected = ALWAYS
+    ) -> bool:
         documents = self.table(table)
         if documents.get(when.key) != when.value:
             return False

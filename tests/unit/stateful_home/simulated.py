@@ -21,6 +21,7 @@ from deployments.stateful.row import RowForm
 from deployments.stateful.shards import Layout, agree_on_layout
 from deployments.stateful.table import Listed
 from deployments.store import Expected, Store, StoreUnavailable
+from deployments.store.interface import ALWAYS
 from tests.support.virtual_time import VirtualTimeLoop
 
 T = TypeVar("T")
@@ -257,7 +258,7 @@ class _StoreClient:
         puts: Mapping[str, bytes],
         deletes: Collection[str] = (),
         *,
-        when: Expected,
+        when: Expected = ALWAYS,
     ) -> bool:
         store, puts, deletes = self._store, dict(puts), list(deletes)
         await self._reach()
@@ -279,10 +280,6 @@ class _StoreClient:
             if number % 5 == 4:
                 await self._reach()
             yield item
-
-    async def delete_many(self, table: str, keys: Collection[str]) -> int:
-        await self._reach()
-        return sum(self._store.rows.pop(key, None) is not None for key in list(keys))
 
 
 class ClusterView:
