@@ -26,14 +26,7 @@ from deployments.inference.open_inference.messages import (
 )
 from deployments.inference.open_inference.routes import OpenInference, speaks_protocol
 from deployments.inference.routes import Routes, read_body, render_error
-from deployments.inference.runs import (
-    MAX_FILE,
-    ForkRequest,
-    RunInfo,
-    RunList,
-    Runs,
-    RunSteps,
-)
+from deployments.inference.runs import MAX_FILE, ForkRequest, RunInfo, RunList, Runs, RunSteps
 from deployments.inference.schemas import (
     BatchRequest,
     BatchResponse,
@@ -57,6 +50,7 @@ MAX_FILES = 4  # of runs that may be arriving at the same time
 FILE_TYPE = "application/octet-stream"
 
 _FORK = TypeAdapter(ForkRequest)
+_NAMES: dict[str, Any] = {"run": (Run, None), "key": (IdempotencyKey, None)}
 
 _LANDING_PAGE = Path(__file__).with_name("landing.html")
 _DESCRIPTION = """One trained multi-agent recurrent policy that controls a network's road junctions.
@@ -151,11 +145,7 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         "/predict_action",
         routes.predict_action,
         max_body=MAX_BODY,
-        takes={
-            "request": (PredictionRequest, ...),
-            "run": (Run, None),
-            "key": (IdempotencyKey, None),
-        },
+        takes={"request": (PredictionRequest, ...), **_NAMES},
         response_model=Prediction,
         responses=errors_of_a_step,
         summary="One step of one junction",
@@ -166,11 +156,7 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         "/predict_actions",
         routes.predict_actions,
         max_body=MAX_BATCH_BODY,
-        takes={
-            "request": (BatchRequest, ...),
-            "run": (Run, None),
-            "key": (IdempotencyKey, None),
-        },
+        takes={"request": (BatchRequest, ...), **_NAMES},
         response_model=BatchResponse,
         responses=_errors(400, 408, 413),
         summary="Steps of several junctions of one run",
@@ -182,11 +168,7 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         routes.reset_hidden,
         max_body=MAX_BODY,
         counted=False,  # it is rare, and must get through while predictions are refused
-        takes={
-            "run": (Run, None),
-            "key": (IdempotencyKey, None),
-            "body": (Annotated[ResetRequest | None, Body()], None),
-        },
+        takes={**_NAMES, "body": (Annotated[ResetRequest | None, Body()], None)},
         response_model=ResetResponse,
         responses=errors_of_a_reset,
         summary="A new run: zeros for every junction",
@@ -285,11 +267,7 @@ def _add_open_inference(fast: FastRoutes, protocol: OpenInference) -> None:
             f"{path}/infer",
             protocol.infer,
             max_body=MAX_BATCH_BODY,
-            takes={
-                "request": (InferRequest, ...),
-                "run": (Run, None),
-                "key": (IdempotencyKey, None),
-            },
+            takes={"request": (InferRequest, ...), **_NAMES},
             response_model=InferResponse,
             responses=dict.fromkeys((400, 404, 408, 413, 422, 500, 503), error),
             summary="Steps of several junctions and runs",

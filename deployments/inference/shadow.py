@@ -11,11 +11,9 @@ import asyncio
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deployments.inference.policy_model import Decisions, PolicyModel
 from deployments.inference.telemetry import BatchSample, StepCounts
@@ -32,19 +30,14 @@ MAX_STATES = 10_000
 MAX_BATCH = 256
 
 
-class _Rows(NamedTuple):
-    """n steps of the policy in service; ``inputs`` is (n, width)."""
+class _Row(NamedTuple):
+    """A step of the policy in service; ``inputs`` is (width,)."""
 
-    keys: Sequence[Key]
-    steps: Sequence[int]
-    agents: Sequence[int]
+    key: Key
+    step: int
+    agent: int
     inputs: Floats
-    actions: NDArray[np.intp]
-
-    def take(self, rows: list[int]) -> _Rows:
-        keys = [self.keys[row] for row in rows]
-        steps, agents = ([column[row] for row in rows] for column in (self.steps, self.agents))
-        return _Rows(keys, steps, agents, self.inputs[rows], self.actions[rows])
+    action: int
 
 
 class ShadowStates:
@@ -98,29 +91,25 @@ class Shadow:
         self.states = ShadowStates(MAX_STATES)
         self._counts = counts
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[_Rows] = []
-        self._due: deque[_Rows] = deque()
+        self._gathered: list[_Row] = []
+        self._due: deque[list[_Row]] = deque()
         self._n_waiting = 0
         self._scheduled = False
 
     def follow(self, batch: SteppedBatch) -> None:
-        """Step the same rows later."""
-        self._gather(self._rows_of(batch))
-
-    def _rows_of(self, batch: SteppedBatch) -> _Rows:
-        """Return the rows that were stepped, of the runs that the shadow follows."""
-        decisions = cast("Decisions", batch.outputs)
-        keys, steps = batch.keys, batch.steps
-        rows = [n for n, key in enumerate(keys) if decisions.finite[n] and self.includes(key.run)]
-        agents, actions = decisions.agents, decisions.step.actions
-        return _Rows(keys, steps, agents, decisions.inputs, actions).take(rows)
-
-    def _gather(self, rows: _Rows) -> None:
-        if self._n_waiting + len(rows.keys) > MAX_WAITING:
-            self.outcomes["skipped"] += len(rows.keys)
+        """Step the same rows later: those of the runs that it follows, and not refused."""
+        made = cast("Decisions", batch.outputs)
+        columns = batch.keys, batch.steps, made.agents, made.inputs, made.actions, made.finite
+        rows = [
+            _Row(*row)
+            for *row, is_finite in zip(*columns, strict=True)
+            if is_finite and self.includes(row[0].run)
+        ]
+        if self._n_waiting + len(rows) > MAX_WAITING:
+            self.outcomes["skipped"] += len(rows)
             return
-        self._gathered.append(rows)
-        self._n_waiting += len(rows.keys)
+        self._gathered += rows
+        self._n_waiting += len(rows)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -137,53 +126,46 @@ class Shadow:
         self._scheduled = False
         if not self._due:
             gathered, self._gathered = self._gathered, []
-            self._due.extend(self._rounds(gathered))
-            self._n_waiting = sum(len(each.keys) for each in self._due)
+            self._due.extend(_rounds(gathered))
         if self._due:
             batch = self._due.popleft()
-            self._n_waiting -= len(batch.keys)
+            self._n_waiting -= len(batch)
             try:
                 self._step(batch)
             except Exception as error:  # no failure of a shadow may reach a request
-                self.outcomes["failed"] += len(batch.keys)
+                self.outcomes["failed"] += len(batch)
                 logger.warning("A step of the shadow failed: %r", error)
         self._schedule()
 
-    def _rounds(self, gathered: list[_Rows]) -> Iterator[_Rows]:
-        """Combine rows into batches with at most one step of each state."""
-        keys = [key for rows in gathered for key in rows.keys]
-        steps = [step for rows in gathered for step in rows.steps]
-        agents = [agent for rows in gathered for agent in rows.agents]
-        if not keys:
-            return
-        inputs = np.concatenate([rows.inputs for rows in gathered])
-        actions = np.concatenate([rows.actions for rows in gathered])
-        together = _Rows(keys, steps, agents, inputs, actions)
-        rounds: defaultdict[int, list[int]] = defaultdict(list)
-        next_round: defaultdict[Key, Iterator[int]] = defaultdict(count)
-        for row, key in enumerate(keys):
-            rounds[next(next_round[key])].append(row)
-        for rows in rounds.values():
-            for at in range(0, len(rows), MAX_BATCH):
-                yield together.take(rows[at : at + MAX_BATCH])
-
-    def _step(self, batch: _Rows) -> None:
+    def _step(self, batch: list[_Row]) -> None:
         model = self.slot.model
         assert model is not None, "a shadow has a policy"
         started = time.perf_counter()
-        rows = self.states.rows_of(batch.keys)
+        keys, steps, agents, columns, actions = map(list, zip(*batch, strict=True))
+        rows, inputs = self.states.rows_of(keys), np.stack(columns)
         hidden = self.states.hidden[rows]
-        if 1 in batch.steps:  # a first step: the run may have been reset in any replica
-            hidden[np.equal(batch.steps, 1)] = 0
-        step = model.policy(batch.inputs, hidden, model.unavailable[batch.agents])
+        if 1 in steps:  # a first step: the run may have been reset in any replica
+            hidden[np.equal(steps, 1)] = 0
+        step = model.policy(inputs, hidden, model.unavailable[agents])
         failed = len(rows) - int(np.count_nonzero(step.finite))
         if failed:
             step.hidden[~step.finite] = 0
         self.states.hidden[rows] = step.hidden
-        agreed = int(np.count_nonzero((step.actions == batch.actions) & step.finite))
+        agreed = int(np.count_nonzero((step.actions == actions) & step.finite))
         differed = len(rows) - agreed - failed
         self.outcomes += Counter(agreed=agreed, differed=differed, failed=failed)
         seconds = time.perf_counter() - started
-        self._counts.batches.observe(
-            BatchSample(seconds, model.policy, batch.agents, batch.inputs, step.hidden)
-        )
+        sample = BatchSample(seconds, model.policy, agents, inputs, step.hidden)
+        self._counts.batches.observe(sample)
+
+
+def _rounds(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Combine rows into batches with at most one step of each state."""
+    rounds: defaultdict[int, list[_Row]] = defaultdict(list)
+    n_earlier: Counter[Key] = Counter()
+    for row in rows:
+        rounds[n_earlier[row.key]].append(row)
+        n_earlier[row.key] += 1
+    for each in rounds.values():
+        for at in range(0, len(each), MAX_BATCH):
+            yield each[at : at + MAX_BATCH]
