@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -21,6 +22,8 @@ from deployments.stateful.row import RECEIPTS
 from models.networks.network import Network
 
 logger = logging.getLogger("ray.serve")
+
+T = TypeVar("T")
 
 
 class InferenceError(RefusedError):
@@ -90,6 +93,18 @@ def refusal_of(error: Exception) -> InferenceError:
         case _:
             logger.error("A request failed", exc_info=error)
             return InferenceError(500, "Internal Server Error", "outcome_unknown")
+
+
+async def or_refusal(work: Awaitable[T]) -> T:
+    """Return what an operation of the engine returns.
+
+    Raises:
+        InferenceError: the operation failed.
+    """
+    try:
+        return await work
+    except Exception as error:  # a StateError, or a defect
+        raise refusal_of(error) from error
 
 
 def first_fault(error: ValidationError, whole: str) -> str:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from deployments.http.messages import is_name
-from deployments.inference.errors import InferenceError, refusal_of
+from deployments.inference.errors import InferenceError, or_refusal
 from deployments.inference.service import InferenceService, request_id_of, run_of
 from deployments.stateful.engine import RunSummary
 from models.networks.network import Network
@@ -38,8 +37,6 @@ _HEAD_BYTES, _HEAD_BYTES_OF_JUNCTION = 64 << 10, 100  # with more, it is not the
 _NOT_A_FILE = "The body is not the file of a run"
 
 _NAMES = TypeAdapter(list[str])
-
-T = TypeVar("T")
 
 
 class RunInfo(BaseModel):
@@ -87,12 +84,12 @@ class Runs:
 
     async def list(self) -> RunList:
         """Return the runs that were used last."""
-        summaries = await _refused(self._service.engine.runs(MAX_LISTED))
+        summaries = await or_refusal(self._service.engine.runs(MAX_LISTED))
         return RunList(runs=[info for each in summaries if (info := self._info(each)).steps])
 
     async def find(self, run: str) -> RunInfo:
         """Return a run that has states."""
-        found = await _refused(self._service.engine.find(run)) if is_name(run) else None
+        found = await or_refusal(self._service.engine.find(run)) if is_name(run) else None
         info = None if found is None else self._info(found)
         if info is None or not info.steps:
             raise _unknown(run)
@@ -118,7 +115,7 @@ class Runs:
                 409, f"A canary answers one of the two runs; choose another name than '{fork}'"
             )
         work = self._service.engine.fork(run, fork, namespace, request_id_of(key))
-        steps = await _refused(work)
+        steps = await or_refusal(work)
         if not steps:
             raise _unknown(run)
         return RunSteps(run=fork, steps=steps)
@@ -126,7 +123,7 @@ class Runs:
     async def export(self, run: str) -> bytes:
         """Return the file of a run that has states."""
         namespace = self._service.policies.states_of(run_of(run, None))
-        found = await _refused(self._service.engine.read(run, namespace))
+        found = await or_refusal(self._service.engine.read(run, namespace))
         junctions = [each for each in self._service.network.ids if each in found]
         if not junctions:
             raise _unknown(run)
@@ -147,20 +144,8 @@ class Runs:
         namespace = service.policies.states_of(run_of(run, None))
         # not in the event loop: the file may be large
         states = await asyncio.to_thread(_read_file, file, service.network, service.state_width)
-        steps = await _refused(service.engine.write(run, states, namespace, request_id))
+        steps = await or_refusal(service.engine.write(run, states, namespace, request_id))
         return RunSteps(run=run, steps=steps)
-
-
-async def _refused(work: Awaitable[T]) -> T:
-    """Return what an operation of the engine returns.
-
-    Raises:
-        InferenceError: the operation failed.
-    """
-    try:
-        return await work
-    except Exception as error:  # a StateError, or a defect
-        raise refusal_of(error) from error
 
 
 def _read_file(file: bytes, network: Network, width: int) -> dict[str, tuple[int, Any]]:

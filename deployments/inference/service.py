@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from deployments.feed.messages import Contents, Demand
 from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, NOT_A_RUN_ID, RUN_HEADER, is_name
@@ -12,6 +11,7 @@ from deployments.http.probes import Check
 from deployments.inference.errors import (
     InferenceError,
     model_not_loaded,
+    or_refusal,
     refusal_of,
     unknown_junction,
 )
@@ -29,7 +29,6 @@ from models.signals.diagnosis import JunctionDiagnosis
 
 _MAX_KEPT_ROWS = 1 << 16
 
-NOTHING_KNOWN: Mapping[int, StepResult | Exception] = MappingProxyType({})
 Result = StepResult | InferenceError
 """The outcome of one step: its output is as in :class:`.policy_model.Decisions`."""
 
@@ -157,7 +156,7 @@ class InferenceService:
         return junction
 
     async def predict_many(
-        self, rows: Rows, known: Mapping[int, StepResult | Exception] = NOTHING_KNOWN
+        self, rows: Rows, known: Mapping[int, StepResult | Exception] | None = None
     ) -> Predictions:
         """Make several steps, those of one state in their order.
 
@@ -170,7 +169,7 @@ class InferenceService:
             failed: dict[int, InferenceError] = dict.fromkeys(range(n_rows), model_not_loaded())
             return Outcomes([None] * n_rows, [0] * n_rows, failed)
         outcomes = RowOutcomes(n_rows)
-        for row, outcome in known.items():
+        for row, outcome in (known or {}).items():
             if isinstance(outcome, Exception):
                 outcomes.fail([row], outcome)
             else:
@@ -195,10 +194,7 @@ class InferenceService:
         Raises:
             InferenceError: they are as they were, unless its code is ``outcome_unknown``.
         """
-        try:
-            await self.engine.reset(run, request_id)
-        except Exception as error:  # a StateError, or a defect
-            raise refusal_of(error) from error
+        await or_refusal(self.engine.reset(run, request_id))
 
     def health(self) -> Health:
         loaded, ids, detail = self.policies.loaded, list(self.network.ids), self.policies.problem

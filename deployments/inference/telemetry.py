@@ -87,7 +87,6 @@ class _Watched(NamedTuple):
     at: float
     batch: SteppedBatch
     row: int
-    step: int
     namespace: str
 
 
@@ -123,8 +122,7 @@ class WatchedSteps:
             run, agent = key.run, agents[row]
             active[run] += 1
             if run in wanted and agent < MAX_DRAWN:
-                step = batch.steps[row]
-                self._recent[run, agent].append(_Watched(time.time(), batch, row, step, namespace))
+                self._recent[run, agent].append(_Watched(time.time(), batch, row, namespace))
         if len(active) > _FULL:  # other runs appear again with their next step
             self._active = Counter(dict(active.most_common(MAX_RUNS)))
 
@@ -156,7 +154,7 @@ class WatchedSteps:
             junction.id,
             decisions.inputs[row, : junction.obs_size].tolist(),
             int(decisions.step.actions[row]),
-            watched.step,
+            watched.batch.steps[row],
             probabilities.tolist(),
             watched.batch.before[row, :HIDDEN_DIM].copy() if is_latest else None,
             file,
