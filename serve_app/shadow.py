@@ -6,11 +6,12 @@ So the policy begins from zeros after a gap, and what it answers reaches the log
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from greenwave.client import Decision, RefusedError, Shown, UnavailableError
+from greenwave.client import Client, RefusedError, Shown, UnavailableError
 from lab.shadow.findings import POLICY
 from lab.shadow.lamps import Lamps
 from lab.shadow.log import Clock, Entry, LogWriter, Segment
@@ -25,14 +26,6 @@ Lines = Iterable[tuple[int, Record | Malformed]]
 
 class ShadowError(Exception):
     """The recording ends; one sentence."""
-
-
-class Run(Protocol):
-    """A run at the gateway, as the client has it."""
-
-    def act(
-        self, junction: str, observation: tuple[float, ...], *, shown: Shown | None = None
-    ) -> Decision: ...
 
 
 class Recorded(NamedTuple):
@@ -50,8 +43,7 @@ class Recorder:
 
     Args:
         log: whose last segment has the source and its last line.
-        open_run: returns the run of a name.
-        run: name of the runs, to which the number of the segment is added.
+        client: of the gateway.
         source: names the records; empty for a stream, which cannot be read again.
         notify: prints a sentence.
     """
@@ -60,16 +52,16 @@ class Recorder:
         self,
         network: Network,
         log: LogWriter,
-        open_run: Callable[[str], Run],
-        run: str,
+        client: Client,
         source: str,
         notify: Callable[[str], None],
         gap_s: float,
     ) -> None:
         assert network.file is not None
-        self._network, self._log, self._open_run, self._notify = network, log, open_run, notify
+        self._network, self._log, self._client, self._notify = network, log, client, notify
         self._junctions = network.file.junctions
-        self._name, self._source, self._gap_s = run, source, gap_s
+        self._name, self._source = f"shadow-{uuid.uuid4().hex[:12]}", source
+        self._gap_s = gap_s
         self._segment = log.tail.segment.segment if log.tail else 0
         continues = log.tail is not None and source and log.tail.segment.source == source
         self._done = log.tail.line if continues and log.tail else 0
@@ -114,7 +106,7 @@ class Recorder:
         reason = jump or ("continued" if self._segment else "start")
         self._segment += 1
         name = f"{self._name}-{self._segment}"
-        self._run = self._open_run(name)
+        self._run = self._client.run(name)
         self._lamps = {each.id: Lamps(each) for each in self._junctions}
         self._sizes.append(0)
         self._log.append(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -36,7 +35,7 @@ from serve_app.configured_network import configured_network
 from serve_app.demo.connect import addresses_of, credentials_of
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
-from serve_app.shadow import Lines, Recorder, Run
+from serve_app.shadow import Lines, Recorder
 
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
@@ -133,9 +132,7 @@ def _record(options: argparse.Namespace) -> None:
         closing(LogWriter(options.log, options.max_bytes)) as log,
     ):
         source = str(options.records.resolve()) if options.records else ""
-        open_run: Callable[[str], Run] = client.run
-        name = f"shadow-{uuid.uuid4().hex[:12]}"
-        recorder = Recorder(network, log, open_run, name, source, notes.print, options.gap)
+        recorder = Recorder(network, log, client, source, notes.print, options.gap)
         try:
             recorder.record(lines)
         finally:
