@@ -1,13 +1,12 @@
 """Gateways on the running system, with one inference service or another behind them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from load_tests.harness.shipped import shipped_application
-from load_tests.harness.system import System
+from load_tests.harness.system import System, application
 
 OPERATOR = {"JWT_AUTH_USERNAME": "operator", "JWT_AUTH_PASSWORD": "PRINTED_BY_MAKE_UP"}
 USER = {"username": "ann", "password": "correct horse"}
@@ -28,29 +27,10 @@ def gateway(
     )
 
 
-@pytest.fixture(scope="package")
-def gateways(system: System) -> Iterator[System]:
-    deployed = [
-        gateway("gateway", "/api", replicas=2),
-        gateway("gateway-late", "/late/api", inference_app="late"),
-    ]
-    system.deploy(*deployed)
-    yield system
-    system.remove(*(each["name"] for each in deployed))
-
-
 @pytest.fixture
-def connect(gateways: System) -> Iterator[Callable[[str], httpx.Client]]:
-    """Connect to a gateway by its prefix, with a token."""
-    opened: list[httpx.Client] = []
-
-    def connect(prefix: str) -> httpx.Client:
-        client = httpx.Client(base_url=gateways.url + prefix, timeout=10)
-        opened.append(client)
-        token = client.post("/auth/login", json=USER).raise_for_status().json()["accessToken"]
-        client.headers["Authorization"] = f"Bearer {token}"
-        return client
-
-    yield connect
-    for client in opened:
-        client.close()
+def late(system: System) -> Iterator[System]:
+    """Serve an inference application and its gateway, for tests that disturb them."""
+    gateway_of_late = gateway("gateway-late", "/late/api", inference_app="late")
+    system.deploy(gateway_of_late, application("late", "/late"))
+    yield system
+    system.remove("late", "gateway-late")

@@ -42,13 +42,6 @@ class Interrupted:
 
 
 @pytest.fixture
-def late(gateways: System) -> Iterator[System]:
-    gateways.deploy(application("late", "/late"))
-    yield gateways
-    gateways.remove("late")
-
-
-@pytest.fixture
 def client(late: System) -> Iterator[Client]:
     with Client(f"{late.url}/late", USER["username"], USER["password"]) as client:
         yield client
