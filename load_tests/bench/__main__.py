@@ -88,7 +88,7 @@ def run(benchmark: Benchmark, arguments: list[str]) -> int:
         FOLDER.mkdir(parents=True, exist_ok=True)
         rounds = (
             f"Medians of {results.n_rounds} rounds, each load for {options.seconds:g} s; in"
-            " brackets the ratio to the first row, or to the first row of the same group."
+            " brackets the ratio to the first row."
         )
         page = FOLDER / f"{benchmark.name}.md"
         page.write_text(f"{conditions}.\n\n{rounds}\n\n{text}\n")

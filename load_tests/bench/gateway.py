@@ -55,7 +55,6 @@ NEEDS: Mapping[str, tuple[float, str]] = {
     f"{CITY}, at the gateway": (2000, GATEWAY),
     f"{CITY}, five junctions in one call": (2000, FIVE),
     f"{SIMULATORS}, in real time": (1000, FIVE),
-    f"{SIMULATORS}, ten times as fast": (10_000, FIVE),
     f"{SIMULATORS}, a hundred times as fast": (100_000, FIVE),
 }
 """Loads in predictions per second, by the kind of request."""

@@ -41,7 +41,7 @@ from models.networks.form import JunctionEntry, Lane, NetworkFile, Phase
 from models.networks.network import Network, network_of
 from models.networks.shipped import JUNCTIONS
 
-N_STATES = (5, 50, 500, 5_000, 50_000, 100_000)
+N_STATES = (5, 10_000, 100_000)
 N_JUNCTIONS = (5, 21, 10_000)
 REPLICA, STATE_ACTOR = ("ray::ServeReplica:inference",), ("ray::StateActor",)
 OBSERVED = [(name, [0.0] * junction.obs_size) for name, junction in JUNCTIONS.items()]

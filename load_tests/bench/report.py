@@ -60,8 +60,7 @@ class Column:
     """One column of a table: the medians of a figure.
 
     Attributes:
-        versus_first: whether a cell shows its ratio to the first row of its group as well. The
-            group is what stands before a colon in the name of a subject.
+        versus_first: whether a cell shows its ratio to the first row as well.
     """
 
     heading: str
@@ -72,17 +71,15 @@ class Column:
 
     def cells(self, results: Results, subjects: Sequence[str]) -> Iterator[str]:
         """Yield the cell of each subject."""
-        firsts: dict[str, float] = {}
+        first = 0.0
         for subject in subjects:
             median = results.median(subject, self.figure, self.load)
             if median is None:
                 yield MISSING
                 continue
-            group = subject.partition(":")[0] if ":" in subject else ""
-            first = firsts.setdefault(group, median)
             cell = f"{median:,.{self.digits}f}"
-            versus = self.versus_first and first is not median and first
-            yield f"{cell} ({median / first:.2f} ×)" if versus else cell
+            yield f"{cell} ({median / first:.2f} ×)" if self.versus_first and first else cell
+            first = first or median
 
 
 Columns = Sequence[Column]

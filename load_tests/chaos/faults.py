@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import httpx
+import psutil
 
 from deployments.http.messages import RUN_HEADER
-from load_tests.chaos.injectors import kill, pause, stop_store
+from load_tests.harness.redis_server import RedisServer
 from load_tests.harness.shipped import Config, config_but, shipped_config
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 from models.networks.shipped import JUNCTIONS
@@ -53,6 +56,40 @@ class Fault:
 
     def allowed_s(self, service: str) -> float:
         return self.exceptions.get(service, self.max_away_s)
+
+
+def kill(processes: Sequence[psutil.Process]) -> None:
+    """Kill processes with ``kill -9``."""
+    _signal(signal.SIGKILL, processes)
+
+
+def pause(processes: Sequence[psutil.Process], seconds: float) -> None:
+    """Stop processes with SIGSTOP, and continue them."""
+    _signal(signal.SIGSTOP, processes)
+    try:
+        time.sleep(seconds)
+    finally:
+        _signal(signal.SIGCONT, processes)
+
+
+def stop_store(redis: RedisServer, seconds: float) -> None:
+    """Kill the store, and start it again."""
+    redis.kill()
+    time.sleep(seconds)
+    redis.start()
+
+
+def _signal(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:
+    """Send a signal to processes that were found before, so that it is one moment for all.
+
+    Raises:
+        FaultInjectionError: there is no process.
+    """
+    if not processes:
+        raise FaultInjectionError("There is no process for this fault.")
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
 
 
 def _kill(title: str) -> Inject:

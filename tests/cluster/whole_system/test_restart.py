@@ -7,7 +7,7 @@ import socket
 
 import httpx
 
-from load_tests.chaos.injectors import kill
+from load_tests.chaos.faults import kill
 from load_tests.chaos.requests import Record, Stream, new_records, sending
 from load_tests.harness.system_under_test import FaultInjectionError, SystemUnderTest
 from load_tests.harness.waiting import wait_until

@@ -8,8 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from load_tests.chaos.faults import FAULTS, ONE
-from load_tests.chaos.injectors import kill
+from load_tests.chaos.faults import FAULTS, ONE, kill
 from load_tests.harness.shipped import shipped_config
 from load_tests.harness.system_under_test import FaultInjectionError, is_running
 
