@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import product, takewhile
 from pathlib import Path
 from statistics import median
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from lab.evaluate.cases import FALLBACKS, POLICY, STUDIES, names
+from lab.evaluate.chart import picture
 from lab.evaluate.runs import Run, means_of, medians_of, values_of
-from lab.evaluate.statistics import Estimate, estimate
+from lab.evaluate.statistics import estimate
 from lab.tables import markdown
 
-mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-
-OURS, THEIRS = "#d95f02", "#9ecae1"
-CROP = 2.5  # bars beyond this multiple of the policy's are cut off and labelled
+CROP = 2.5  # bars beyond this multiple of the policy's are cut off
 SERVED = 0.97  # share of an even demand, below which queues grow
 RUSH_HOUR = "rush hour, 7:30"
 SAFE_POLICY = "policy trained behind the safety layer"
@@ -43,7 +39,7 @@ Cells = Mapping[tuple[str, str], object]  # by row and column
 
 
 def write_policy_report(runs: Sequence[Run], folder: Path) -> None:
-    """Write ``policy.md`` and ``policy.png``."""
+    """Write ``policy.md`` and ``policy.svg``."""
     levels, controllers = names(COMPARED[0].traffic), names(CASES)
     compared = _of(runs, levels, controllers)
     tables = {measure: means_of(compared, measure) for measure in MEASURES}
@@ -57,7 +53,7 @@ def write_policy_report(runs: Sequence[Run], folder: Path) -> None:
         "All controllers met the same vehicles: those that were to depart in the hour, after 15",
         "minutes of warm-up. Runs go on until the town is empty, for at most 15 minutes.",
         "",
-        "![Time loss and waiting by level and controller](policy.png)",
+        "![Time loss and waiting by level and controller](policy.svg)",
     ]
     for measure, title in MEASURES.items():
         lines += _table(f"{title[0].upper()}{title[1:]}", tables[measure], levels, controllers)
@@ -77,8 +73,13 @@ def write_policy_report(runs: Sequence[Run], folder: Path) -> None:
     lines += _outages(runs) + _stress(runs) + _diagnosis(runs)
     folder.mkdir(parents=True, exist_ok=True)
     Path(folder, "policy.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
-    plotted = {MEASURES[name]: tables[name] for name in ("delay_s", "waiting_s")}
-    plot_comparison(folder / "policy.png", levels, controllers, plotted)
+    charts = []
+    for level, measure in product(levels, ("delay_s", "waiting_s")):
+        values = values_of(compared, measure)
+        bars = {name: values[level, name] for name in controllers}
+        most = CROP * tables[measure][level, POLICY].mean
+        charts.append((f"{level}: {MEASURES[measure]}", bars, most))
+    Path(folder, "policy.svg").write_text(picture(charts), encoding="utf-8")
 
 
 def write_order_report(runs: Sequence[Run], folder: Path) -> None:
@@ -232,35 +233,3 @@ def _differences(runs: Sequence[Run]) -> Cells:
 def _table(title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str]) -> list[str]:
     body = ([row, *(cells.get((row, column), "") for column in columns)] for row in rows)
     return ["", f"## {title}", "", *markdown(["", *columns], body)]
-
-
-def plot_comparison(
-    path: Path,
-    levels: Sequence[str],
-    controllers: Sequence[str],
-    measures: Mapping[str, Mapping[tuple[str, str], Estimate]],
-) -> None:
-    """Bars with intervals: a row per measure, a column per level.
-
-    Args:
-        measures: by title, the estimate per (level, controller).
-    """
-    figure = Figure(figsize=(1.2 + 2.6 * len(levels), 3.0 * len(measures)), layout="constrained")
-    rows = figure.subplots(len(measures), len(levels), squeeze=False)
-    places = range(len(controllers))
-    ours = {case.name for case in CASES if case.is_policy}
-    colours = [OURS if controller in ours else THEIRS for controller in controllers]
-    for row, (title, cells) in zip(rows, measures.items(), strict=True):
-        for axes, level in zip(row, levels, strict=True):
-            means, half_widths = zip(*(cells[level, each] for each in controllers), strict=True)
-            axes.barh(places, means, xerr=half_widths, color=colours, error_kw={"lw": 1})
-            axes.set_yticks(places, controllers if axes is row[0] else [])
-            axes.invert_yaxis()
-            limit = CROP * cells[level, POLICY].mean
-            axes.set_xlim(0, min(limit, 1.15 * max(means)))
-            for place, mean in zip(places, means, strict=True):
-                if mean > limit:
-                    axes.text(limit, place, f"{mean:.0f} ", ha="right", va="center")
-            axes.set_xlabel(title)
-            axes.set_title(level.replace(", ", "\n", 1), fontsize=9)
-    figure.savefig(path, dpi=110)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from lab.evaluate.cases import RESCO, STUDIES, names
-from lab.evaluate.runs import Run, means_of, medians_of
-from lab.evaluate.statistics import Estimate
+from lab.evaluate.chart import picture
+from lab.evaluate.runs import Run, means_of, medians_of, values_of
 from lab.tables import markdown
 
 
@@ -40,8 +39,6 @@ LEARNERS = "IDQN", "IPPO", "MPLight", "FMA2C"
 # What the tables show beside delay; the CSV file has all controllers.
 SHOWN = "max pressure", "greedy", "pressure within 100 m", "trained"
 
-Cells = Mapping[tuple[str, str], Estimate]
-
 
 def read_published(measure: str) -> dict[str, dict[str, float]]:
     """Return figures of others in SUMO 1.9, by algorithm and map.
@@ -67,10 +64,15 @@ def write_report(runs: Iterable[Run], page: Path) -> None:
         [each for each in parts if any(each in run.key for run in known)]
         for parts in (CONTROLLERS, MAPS)
     )
-    picture = page.with_suffix(".png")
-    lines = _lines(known, controllers, maps, picture.name)
+    chart = page.with_suffix(".svg")
+    lines = _lines(known, controllers, maps, chart.name)
     page.write_text(HEAD.read_text() + "\n".join(lines) + "\n")
-    _plot(means_of(known, "delay_s"), controllers, maps, picture)
+    delays = values_of(known, "delay_s")
+    charts = [
+        (name, {each: delays[name, each] for each in controllers if (name, each) in delays}, inf)
+        for name in maps
+    ]
+    chart.write_text(picture(charts), encoding="utf-8")
 
 
 def _lines(
@@ -123,22 +125,3 @@ def _cells(runs: Sequence[Run], measure: str) -> dict[tuple[str, str], str]:
         else str(value)
         for cell, value in means.items()
     }
-
-
-def _plot(cells: Cells, controllers: Sequence[str], maps: Sequence[str], path: Path) -> None:
-    figure = Figure(figsize=(12, 5.2), layout="constrained")
-    for axes, name in zip(figure.subplots(2, 4).flat, maps, strict=False):
-        of_map = [
-            (at, (name, each)) for at, each in enumerate(controllers) if (name, each) in cells
-        ]
-        axes.barh(
-            [place for place, _ in of_map],
-            [cells[cell].mean for _, cell in of_map],
-            xerr=[cells[cell].half_width for _, cell in of_map],
-            color="#9ecae1",
-        )
-        axes.set_yticks(range(len(controllers)), controllers)
-        axes.invert_yaxis()
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel("delay, s per vehicle")
-    figure.savefig(path, dpi=90)

@@ -112,8 +112,7 @@ class Terms:
         return Markup(
             bars(
                 "Delay by controller",
-                {each: figures.mean(each, DELAY) for each in figures.ranking(DELAY)},
-                {each: list(figures.values(each, DELAY)) for each in figures.controllers},
+                {each: list(figures.values(each, DELAY)) for each in figures.ranking(DELAY)},
             )
         )
 

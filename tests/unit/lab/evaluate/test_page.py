@@ -11,13 +11,12 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 pytest.importorskip("scipy", reason="SciPy is not installed")
 
 
-from lab.evaluate.chart import bars
+from lab.evaluate.chart import WIDTH, bars
 from lab.evaluate.city_map import level_of
 from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import Figures, queue_at
 from lab.evaluate.page import page_of
 from lab.evaluate.runs import Run
-from lab.evaluate.statistics import Estimate
 from lab.sim.metrics import Approach
 from lab.sim.scenario import RouteFiles, Scenario
 from models.networks.form import NetworkFile
@@ -103,14 +102,15 @@ def test_names_are_escaped_rules_are_said_and_no_other_host_is_asked(page):
     assert "in the net and additional files: 1 of type actuated" in text
 
 
-def test_the_chart_is_xml_and_draws_bars_in_proportion():
-    drawn = ET.fromstring(
-        bars("Delay", {"a": Estimate(10, 1), "b<": Estimate(20, 2)}, {"a": [9, 11], "b<": [20]})
-    )
+def test_the_chart_is_xml_and_draws_bars_in_proportion_up_to_the_most():
+    values = {"a": [9.0, 11.0], "b<": [20.0], "c": [80.0]}
+    drawn = ET.fromstring(bars("Delay", values, most=25.0))
     widths = [float(each.attrib["width"]) for each in drawn.iter("rect")]
     assert widths[1] / widths[0] == pytest.approx(2, rel=0.01)
+    assert widths[2] == max(widths) == WIDTH
     assert len(list(drawn.iter("circle"))) == 3
-    assert [each.text for each in drawn.iter("text")] == ["a", "10.0", "b<", "20.0"]
+    texts = [each.text for each in drawn.iter("text")]
+    assert texts == ["a", "10.0", "b<", "20.0", "c", "80.0"]
 
 
 WAITS = {"a": Approach(50, 2.0, 6, 21.0, 40.0, 55.0), "b": Approach(3, 0.1, 1, 99.0, 99.0, 99.0)}
