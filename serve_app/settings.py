@@ -151,8 +151,7 @@ class Settings(BaseSettings):
     )
     loans_update_validation_status: Annotated[Literal[200, 400], BeforeValidator(int)] = Field(
         200,
-        description="Status that answers an update of a loan with invalid fields; the other record "
-        "services answer 400.",
+        description="Status that answers an update of a loan with invalid fields.",
     )
 
     log_format: Literal["text", "json"] = Field(

@@ -22,8 +22,7 @@ class ConsoleOptions(Options):
 
     network: Path | None = Field(
         None,
-        description="Network file whose junctions are shown: up to 200, those with the lowest "
-        "agent indices.",
+        description="Network file whose junctions are shown, at most 200.",
         json_schema_extra={"default": "`NETWORK_PATH`, or the shipped network"},
     )
     login: bool = Field(

@@ -24,13 +24,11 @@ class GatewayOptions(Options):
         2.0,
         gt=0,
         le=60,
-        description="Longest wait for an answer of the inference service before the fallback is "
-        "given.",
+        description="Longest wait for the inference service before the fallback.",
     )
     inference_app: str = Field(
         "inference",
-        description="Application that the gateway asks, at its node's HTTP front, when "
-        "`RL_INFERENCE_SERVICE_URL` is unset.",
+        description="Application that the gateway asks, if `RL_INFERENCE_SERVICE_URL` is unset.",
     )
     fallback: Literal["red", "plan"] = Field(
         "red",
@@ -39,7 +37,7 @@ class GatewayOptions(Options):
     )
     plan_file: Path | None = Field(
         None,
-        description="Plan of the fallback `plan`, read where the application is built.",
+        description="Plan of the fallback `plan`.",
         json_schema_extra={
             "default": "`models/networks/greenwave/greenwave.plan.json`, or with `safety`"
             " `models/networks/greenwave/greenwave.safe-plan.json`"

@@ -50,8 +50,7 @@ class CanaryConfig(UserConfig):
     share: float = Field(
         ge=0,
         le=1,
-        description="Share of the runs that it answers, or steps beside. A larger share includes "
-        "the runs of a smaller one.",
+        description="Share of the runs that it answers, or steps beside.",
     )
 
 
