@@ -7,18 +7,34 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from deployments.stateful.errors import UnavailableError
 
+T = TypeVar("T", float, int)
+
 LOG_BYTES = 4 << 20
 _HEAD_BYTES = mmap.PAGESIZE
-_VALID_UNTIL, _COPIED, _FORGOTTEN, _END = range(0, 32, 8)  # offsets of numbers of 8 bytes
-_SECONDS, _NUMBER, _ENTRY = struct.Struct("<d"), struct.Struct("<Q"), struct.Struct("<QI")
+_ENTRY = struct.Struct("<QI")
 
 
 def boot_clock() -> float:
     """Return seconds since boot, including time asleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class _Number(Generic[T]):
+    """A number of 8 bytes in the memory of a page."""
+
+    def __init__(self, at: int, form: str) -> None:
+        self._at, self._form = at, struct.Struct(form)
+
+    def __get__(self, page: Page, kind: object) -> T:
+        number: T = self._form.unpack_from(page.memory, self._at)[0]
+        return number
+
+    def __set__(self, page: Page, number: T) -> None:
+        self._form.pack_into(page.memory, self._at, number)
 
 
 class Page:
@@ -37,35 +53,19 @@ class Page:
 
     SIZE = _HEAD_BYTES + LOG_BYTES
 
+    valid_until = _Number[float](0, "<d")
+    copied = _Number[int](8, "<Q")
+    forgotten = _Number[int](16, "<Q")
+    _end = _Number[int](24, "<Q")
+
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), self.SIZE)
+            self.memory = mmap.mmap(file.fileno(), self.SIZE)
         self._read_to = 0, 0  # the latest transaction that was read, and the end of it in the log
 
     @property
-    def valid_until(self) -> float:
-        until: float = _SECONDS.unpack_from(self._map, _VALID_UNTIL)[0]
-        return until
-
-    @valid_until.setter
-    def valid_until(self, until: float) -> None:
-        _SECONDS.pack_into(self._map, _VALID_UNTIL, until)
-
-    @property
-    def copied(self) -> int:
-        return self._get(_COPIED)
-
-    @copied.setter
-    def copied(self, number: int) -> None:
-        self._set(_COPIED, number)
-
-    @property
-    def forgotten(self) -> int:
-        return self._get(_FORGOTTEN)
-
-    @property
     def log_is_filling(self) -> bool:
-        return self._get(_END) > LOG_BYTES // 2
+        return self._end > LOG_BYTES // 2
 
     def require_valid(self) -> None:
         """Check that the table may be changed now.
@@ -78,15 +78,15 @@ class Page:
 
     def note(self, number: int, names: Sequence[bytes]) -> None:
         """Note the rows that a transaction changes."""
-        joined, end = b"\n".join(names), self._get(_END)
+        joined, end = b"\n".join(names), self._end
         at = _HEAD_BYTES + end
         begin = at + _ENTRY.size
         if begin + len(joined) > self.SIZE:
             self._begin_anew(number)
             return
-        _ENTRY.pack_into(self._map, at, number, len(joined))
-        self._map[begin : begin + len(joined)] = joined
-        self._set(_END, end + _ENTRY.size + len(joined))  # at last, so that all of it is there
+        _ENTRY.pack_into(self.memory, at, number, len(joined))
+        self.memory[begin : begin + len(joined)] = joined
+        self._end = end + _ENTRY.size + len(joined)  # at last, so that all of it is there
 
     def take(self, since: int, latest: int) -> bytes | None:
         """Return the log of the transactions after a number; None if it is not complete.
@@ -100,25 +100,18 @@ class Page:
         if not min(self.forgotten, latest) <= since <= latest:
             return None
         if copied_end and since >= read_to:
-            rest = self._map[_HEAD_BYTES + copied_end : _HEAD_BYTES + self._get(_END)]
+            rest = self.memory[_HEAD_BYTES + copied_end : _HEAD_BYTES + self._end]
             forgotten = self.forgotten
             self._begin_anew(latest)  # if this process is killed here, all rows are copied
-            self._map[_HEAD_BYTES : _HEAD_BYTES + len(rest)] = rest
-            self._set(_END, len(rest))
-            self._set(_FORGOTTEN, forgotten)
-        self._read_to = latest, self._get(_END)
-        return self._map[_HEAD_BYTES : _HEAD_BYTES + self._get(_END)]
+            self.memory[_HEAD_BYTES : _HEAD_BYTES + len(rest)] = rest
+            self._end = len(rest)
+            self.forgotten = forgotten
+        self._read_to = latest, self._end
+        return self.memory[_HEAD_BYTES : _HEAD_BYTES + self._end]
 
     def _begin_anew(self, number: int) -> None:
-        self._set(_FORGOTTEN, number)
-        self._set(_END, 0)
-
-    def _get(self, at: int) -> int:
-        number: int = _NUMBER.unpack_from(self._map, at)[0]
-        return number
-
-    def _set(self, at: int, number: int) -> None:
-        _NUMBER.pack_into(self._map, at, number)
+        self.forgotten = number
+        self._end = 0
 
 
 def names_in(log: bytes, since: int) -> Iterator[bytes]:
