@@ -54,14 +54,9 @@ def stepped(read: Read, now: int = 0, **receipts: Any) -> Read:
 
 
 @contextmanager
-def local_engine(form: RowForm, max_states: int = 100_000, shards: int = 1) -> Iterator[Engine]:
-    """Yield an engine with tables of its own."""
+def local_engine(form: RowForm, max_states: int = 100_000) -> Iterator[Engine]:
+    """Yield an engine with a table of its own."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
-        tables = []
-        for shard in range(shards):
-            own = Path(folder, str(shard))
-            own.mkdir()
-            tables.append(open_table(own, form, max(1, max_states // shards)))
-        yield Engine([LocalShard(table) for table in tables], form)
-        for table in tables:
-            table.close()
+        table = open_table(Path(folder), form, max_states)
+        yield Engine([LocalShard(table)], form)
+        table.close()

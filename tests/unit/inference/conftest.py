@@ -1,38 +1,23 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
-import torch
 
 from deployments.inference.api import create_app
 from deployments.inference.service import InferenceService
-from deployments.stateful.engine import Engine
 from tests.support.local_states import local_engine
-from tests.unit.inference.policies import WEIGHTS
 from tests.unit.inference.replicas import FORM, Replicas, running, save_policies
 from tests.unit.inference.serving import client_of
 
 
-@pytest.fixture(scope="session")
-def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("policy") / "agent.th"
-    torch.save(WEIGHTS, path)
-    return path
-
-
 @pytest.fixture
-def engine() -> Iterator[Engine]:
-    with local_engine(FORM) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def empty_service(engine: Engine) -> AsyncIterator[InferenceService]:
+async def empty_service() -> AsyncIterator[InferenceService]:
     """Run a service without a policy."""
-    service = InferenceService(engine)
-    yield service
-    await service.close()
+    with local_engine(FORM) as engine:
+        service = InferenceService(engine)
+        yield service
+        await service.close()
 
 
 @pytest.fixture
@@ -58,6 +43,11 @@ def policy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("policies")
     save_policies(folder)
     return folder
+
+
+@pytest.fixture
+def policy_file(policy_folder: Path) -> Path:
+    return policy_folder / "first.th"
 
 
 @pytest.fixture

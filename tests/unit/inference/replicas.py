@@ -11,7 +11,6 @@ import torch
 from deployments.inference.policies import bucket_of
 from deployments.inference.policy_model import output_form, state_width
 from deployments.inference.service import InferenceService
-from deployments.stateful.engine import Engine
 from deployments.stateful.row import RowForm
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
@@ -48,16 +47,9 @@ class Replicas:
         folder: of the files of :func:`save_policies`.
     """
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.services: list[InferenceService] = []
         self.folder = folder
-        self._engine = engine
-
-    async def add(self) -> InferenceService:
-        service = InferenceService(self._engine)
-        await service.policies.start(str(self.folder / "first.th"))
-        self.services.append(service)
-        return service
 
     def canary(
         self, file: str = "second.th", mode: str = "canary", share: float = 0.5, states: str = "new"
@@ -72,12 +64,18 @@ class Replicas:
 
 
 @contextlib.asynccontextmanager
-async def running(n: int, folder: Path, max_states: int = 100_000) -> AsyncIterator[Replicas]:
+async def running(
+    n: int,
+    folder: Path,
+    max_states: int = 100_000,
+    diagnoses: Sequence[JunctionDiagnosis] | None = None,
+) -> AsyncIterator[Replicas]:
     """Run n replicas."""
-    with local_engine(FORM, max_states) as engine:
-        replicas = Replicas(engine, folder)
+    with local_engine(form_of(SHIPPED, diagnoses), max_states) as engine:
+        replicas = Replicas(folder)
         for _ in range(n):
-            await replicas.add()
+            replicas.services.append(InferenceService(engine, diagnoses=diagnoses))
+            await replicas.services[-1].policies.start(str(folder / "first.th"))
         yield replicas
         for service in replicas.services:
             await service.close()

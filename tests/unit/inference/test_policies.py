@@ -1,6 +1,5 @@
 """The file of the policy in service, and a canary beside it: its runs, and its own states."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,11 +242,6 @@ async def test_races_and_waits_for_other_changes_are_exported(service, monkeypat
     assert service.engine.take_longest_wait_s() == 0
 
 
-@pytest.fixture
-def other_file(policy_folder: Path) -> str:
-    return str(policy_folder / "second.th")
-
-
 @pytest.mark.parametrize("damage", ["missing", "folder", "truncated", "text"])
 async def test_a_bad_first_file_leaves_no_model_and_a_good_one_repairs(
     empty_service, policy_file, tmp_path, damage
@@ -269,11 +263,11 @@ async def test_a_bad_first_file_leaves_no_model_and_a_good_one_repairs(
         assert (await client.get("/health")).json()["status"] == "healthy"
 
 
-async def test_a_swap_changes_the_decisions_and_keeps_the_states(service, client, other_file):
+async def test_a_swap_changes_the_decisions_and_keeps_the_states(replicas, service, client):
     body = {"junction_id": SMALL, "obs_data": [0.5]}
     await client.post("/predict_action", json=body)
     _, _, hidden = ReferencePolicy(WEIGHTS).step(SMALL, [0.5])
-    await service.policies.reconfigure({"agent_path": other_file})
+    await service.policies.reconfigure({"agent_path": str(replicas.folder / "second.th")})
     response = await client.post("/predict_action", json=body)
     _, confidence, _ = SECOND.step(SMALL, [0.5], hidden)
     assert response.headers["x-hidden-state-step"] == "2"
