@@ -1,6 +1,5 @@
 """The file of the policy in service, and a canary beside it: its runs, and its own states."""
 
-
 import numpy as np
 import pytest
 from pydantic import ValidationError

@@ -31,20 +31,15 @@ Implementation = Callable[[Path, int], AbstractAsyncContextManager[States]]
 """Opens the states in a folder, with a limit on their number in each shard."""
 
 
-def open_shards(folder: Path, n_shards: int, limit: int) -> list[Table]:
-    """Open the tables of the shards in folders of their own."""
-    folders = [folder / f"{shard}" for shard in range(n_shards)]
-    for each in folders:
-        each.mkdir()
-    return [open_table(each, FORM, limit) for each in folders]
-
-
 def local(n_shards: int, awaited: bool = False) -> Implementation:
     """Return tables that the replicas map, or whose methods are coroutines."""
 
     @asynccontextmanager
     async def opened(folder: Path, limit: int) -> AsyncIterator[States]:
-        tables = open_shards(folder, n_shards, limit)
+        folders = [folder / f"{shard}" for shard in range(n_shards)]
+        for each in folders:
+            each.mkdir()
+        tables = [open_table(each, FORM, limit) for each in folders]
         replica_tables: Sequence[Any] = [Awaited(each) for each in tables] if awaited else tables
         yield States(tables, lambda: [LocalShard(table) for table in replica_tables])
         for table in tables:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.stateful.calls import Keys, Rows, ids_of
+from deployments.stateful.calls import Keys, RowOutcomes, Rows, ids_of
 from deployments.stateful.errors import StateError
 from deployments.stateful.model import Model, Output
 from deployments.stateful.row import Array, Key, RowForm
@@ -90,3 +90,9 @@ def rows_of(
         ids = ids_of(request_ids)
         prints = np.array([print_of(number) for number in numbers], np.uint32)
     return Rows(Keys(keys), Numbers(np.array(numbers, np.uint32)), ids, prints, continues)
+
+
+async def answers_of(outcomes: RowOutcomes) -> list[Any]:
+    """Return the results and errors of the rows of a call."""
+    found = await outcomes.all()
+    return [found.row(row) for row in range(len(found.steps))]

@@ -20,7 +20,7 @@ from deployments.stateful.table import Operation, Table
 from deployments.stateful.turn import SteppedBatch
 from tests.support.local_states import LocalShard, open_table
 from tests.unit.states.implementations import Awaited, InterruptedShard, Pause
-from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, print_of, rows_of
+from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, answers_of, print_of, rows_of
 
 KEY, OTHER = Key("run", "junction"), Key("other", "junction")
 
@@ -51,11 +51,6 @@ def call(
     outcomes = RowOutcomes(len(keys))
     batcher.submit_rows(rows_of(keys, numbers, **arguments), range(len(keys)), outcomes)
     return outcomes
-
-
-async def answers_of(outcomes: RowOutcomes) -> list[Any]:
-    found = await outcomes.all()
-    return [found.row(row) for row in range(len(found.steps))]
 
 
 def numbers_of(result: StepResult) -> list[int]:

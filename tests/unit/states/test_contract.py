@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from copy import deepcopy
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from tests.unit.states.implementations import (
     States,
 )
 from tests.unit.states.promises import Policy, Promises, Step
-from tests.unit.states.tape import FORM, Tape, print_of, rows_of
+from tests.unit.states.tape import FORM, Tape, answers_of, print_of, rows_of
 
 RUNS = ["a", "ab", "b", "c"]
 ENTITIES = ["x", "xy", "z"]
@@ -76,7 +77,8 @@ class Replica:
         self.engine = Engine(shards, FORM, durable)
         self.batchers: dict[Policy, Batcher] = {}
         for policy in POLICIES:
-            batcher = self.engine.batcher(partial(_same, Tape(policy.refused)), policy.name)
+            same_model = repeat(Tape(policy.refused)).__next__
+            batcher = self.engine.batcher(same_model, policy.name)
             batcher.fallback = policy.fallback and self.batchers[policy.fallback]
             self.batchers[policy] = batcher
 
@@ -94,19 +96,10 @@ class Replica:
                 keys, numbers, ids, _ = zip(*call, strict=True)
                 rows = rows_of(keys, numbers, ids, continues)
                 batcher.submit_rows(rows, range(len(call)), outcomes)
-                pending.append(rows_in(outcomes))
+                pending.append(answers_of(outcomes))
         found = await asyncio.gather(*pending)
         every = [result for answers in found for result in answers]
         return [type(each) if isinstance(each, Exception) else tuple(each) for each in every]
-
-
-async def rows_in(outcomes: RowOutcomes) -> list[Any]:
-    found = await outcomes.all()
-    return [found.row(row) for row in range(len(found.steps))]
-
-
-def _same(model: Tape) -> Tape:
-    return model
 
 
 Act = Callable[[Replica], Awaitable[Any]]

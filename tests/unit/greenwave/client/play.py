@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic_core import from_json
@@ -48,6 +49,20 @@ def step(effect: Effect = Effect.IDEMPOTENT, authorized: bool = False) -> Call[A
         key="key-1",
         authorized=authorized,
     )
+
+
+@dataclass
+class Exchanges:
+    """Answers each request with what a function returns or awaits."""
+
+    answer: Callable[[Send], Awaitable[Reply | NoReply]]
+    closed: bool = False
+
+    async def __call__(self, send: Send, /) -> Reply | NoReply:
+        return await self.answer(send)
+
+    async def close(self) -> None:
+        self.closed = True
 
 
 class Play:

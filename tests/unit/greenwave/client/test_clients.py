@@ -22,7 +22,7 @@ from greenwave.client import (
 )
 from greenwave.client.call import NoReply, Reply, Send
 from tests.support.raw_server import Server, keep_silent
-from tests.unit.greenwave.client.play import LOST, answer, granted
+from tests.unit.greenwave.client.play import LOST, Exchanges, answer, granted
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
 
@@ -104,13 +104,6 @@ def test_threads_that_start_together_log_in_once():
     assert gateway.asked["/api/auth/login"] == 1
 
 
-async def test_tasks_that_start_together_log_in_once():
-    gateway = FakeGateway()
-    async with AsyncClient("http://gateway", "ann", "x", exchange=gateway) as client:
-        await asyncio.gather(*(client.run().act(JUNCTION, OBSERVATION) for _ in range(8)))
-    assert gateway.asked["/api/auth/login"] == 1
-
-
 async def test_a_call_that_is_cancelled_while_it_logs_in_leaves_the_login_to_the_next():
     began = asyncio.Event()
 
@@ -154,15 +147,14 @@ async def test_a_closed_client_says_so():
 def test_the_token_of_the_inference_service_goes_to_it_alone():
     seen: dict[str, str | None] = {}
 
-    class Seen:
-        async def __call__(self, send: Send, /) -> Reply | NoReply:
-            seen[send.url.removeprefix("http://x")] = send.headers.get("authorization")
-            return LOST
-
-        async def close(self) -> None: ...
+    async def see(send: Send) -> Reply | NoReply:
+        seen[send.url.removeprefix("http://x")] = send.headers.get("authorization")
+        return LOST
 
     once = Retries(attempts=1)
-    with Client("http://x", inference_token="i" * 32, retries=once, exchange=Seen()) as client:
+    with Client(
+        "http://x", inference_token="i" * 32, retries=once, exchange=Exchanges(see)
+    ) as client:
         run = client.inference.run("r")
         for call in (
             lambda: run.predict(JUNCTION, OBSERVATION),

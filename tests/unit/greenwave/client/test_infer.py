@@ -20,7 +20,7 @@ from greenwave.client.inference import Inference
 from models.networks.shipped import JUNCTIONS
 from tests.unit.greenwave.client.fake_inference import FakeInference
 from tests.unit.greenwave.client.made import calls_of
-from tests.unit.greenwave.client.play import REFUSED, text
+from tests.unit.greenwave.client.play import REFUSED, Exchanges, text
 
 URL = "http://inference"
 SMALL, BIG = "300839359", "joinedS_265580996_300839357"
@@ -94,13 +94,11 @@ def test_rows_that_fail_for_a_moment_are_repeated_and_the_others_are_not():
 def test_after_a_partial_result_an_error_does_not_say_that_nothing_was_done():
     service = FakeInference(failing={"b": [503]})
 
-    class RefusedLater:
-        async def __call__(self, send: Send, /) -> Reply | NoReply:
-            return REFUSED if service.calls else await service(send)
+    async def refuse_later(send: Send) -> Reply | NoReply:
+        return REFUSED if service.calls else await service(send)
 
-        async def close(self) -> None: ...
-
-    client = Client(URL, exchange=RefusedLater(), retries=Retries(first_pause_s=0.001))
+    exchange = Exchanges(refuse_later)
+    client = Client(URL, exchange=exchange, retries=Retries(first_pause_s=0.001))
     with pytest.raises(UnknownOutcomeError) as raised:
         client.inference.infer(ROWS[:2], [SMALL] * 2, runs=["a", "b"], key="k")
     assert raised.value.key == "k"
@@ -170,22 +168,6 @@ def test_bad_input_is_refused_in_a_sentence(arguments, message):
         infer([[1], [1]], [SMALL] * 2, **arguments) if named else infer(*arguments)
 
 
-class Garbling:
-    """Spoils answers of the service."""
-
-    def __init__(self, spoil: Any) -> None:
-        self.spoil = spoil
-        self._service = FakeInference(failing={"b": [503] * 9})
-
-    async def __call__(self, send: Send, /) -> Reply | NoReply:
-        reply = await self._service(send)
-        assert isinstance(reply, Reply)
-        spoilt: Reply = self.spoil(reply)
-        return spoilt
-
-    async def close(self) -> None: ...
-
-
 def without(name: str) -> Any:
     def spoil(reply: Reply) -> Reply:
         end = int(reply.headers["inference-header-content-length"])
@@ -215,6 +197,11 @@ def without(name: str) -> Any:
     ],
 )
 def test_an_answer_of_another_form_is_no_result(spoil):
-    client = Client(URL, exchange=Garbling(spoil))
+    service = FakeInference(failing={"b": [503] * 9})
+
+    async def garble(send: Send) -> Any:
+        return spoil(await service(send))
+
+    client = Client(URL, exchange=Exchanges(garble))
     with pytest.raises(UnusableAnswerError, match="documented form"):
         client.inference.infer(ROWS[:2], [SMALL] * 2, runs=["a", "b"])

@@ -34,15 +34,17 @@ def test_a_second_instance_is_found_by_its_port_base():
     assert edge.gateway == "https://junction.example:8080"
 
 
-@pytest.mark.parametrize("times", [{"total_s": 0}, {"attempt_s": -1}, {"connect_s": float("inf")}])
-def test_times_without_an_end_are_refused(times):
-    with pytest.raises(InvalidInputError, match=r"_s must be a number of seconds above 0"):
-        Timeouts(**times)
-
-
-def test_no_attempts_are_refused():
-    with pytest.raises(InvalidInputError, match="1 at least"):
-        Retries(attempts=0)
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        *((Timeouts, {name: 0}, "number of seconds above 0") for name in ("total_s", "attempt_s")),
+        (Timeouts, {"connect_s": float("inf")}, "number of seconds above 0"),
+        (Retries, {"attempts": 0}, "1 at least"),
+    ],
+)
+def test_times_without_an_end_and_no_attempts_are_refused(kind, given, message):
+    with pytest.raises(InvalidInputError, match=message):
+        kind(**given)
 
 
 @pytest.mark.parametrize("kind", [Timeouts, Retries])
