@@ -1,37 +1,15 @@
 """One system for all attacks, which are made once, all at the same time."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
-from deployments.access.claims import Claims
-from deployments.access.keys import Keys, key_of_secret
-from deployments.access.revocations import Revocations, UserRule
-from deployments.access.tokens import Tokens
-from deployments.store import Store
 from tests.adversary.attack import Outcome, attack_all
-from tests.adversary.rows import ATTACKS, tokens
+from tests.adversary.rows import ATTACKS
 from tests.edge.conftest import many_sockets as many_sockets
-from tests.services.system import USER, running_services
-from tests.unit.access.memory_store import MemoryStore
-from tests.unit.gateway.conftest import PASSWORD_HASH, SECRET
-
-
-class Rule(UserRule):
-    """Revokes one token, and those of another password, which have another seal."""
-
-    def revokes(self, token: Claims) -> bool:
-        return token.token_id == tokens.REVOKED or super().revokes(token)
-
-
-@pytest.fixture(scope="session")
-def system(tmp_path_factory):
-    keys = Keys([key_of_secret(SECRET), *tokens.OTHER_KEYS])
-    rule = Rule(cast(Store, MemoryStore()), {USER: PASSWORD_HASH})
-    verifying = Tokens(keys, 3600, 5.0, revocations=Revocations([rule]))
-    with running_services(tmp_path_factory.mktemp("system"), verifying) as running:
-        yield running
+from tests.services.conftest import system as system
+from tests.services.system import USER
+from tests.unit.gateway.conftest import make_tokens
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +21,7 @@ def outcomes(system):
         "fallback": system.degraded.listeners(),
         "front": dict.fromkeys(listeners, ("127.0.0.1", system.front)),
     }
-    token = Tokens(Keys.of_secret(SECRET), 3600, 5.0).issue(USER)
+    token = make_tokens().issue(USER)
 
     async def attack() -> dict[tuple[str, str], Outcome]:
         per_place = [

@@ -6,20 +6,17 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from deployments.access.keys import Keys
-from deployments.access.tokens import Tokens
 from greenwave.client import Addresses
 from serve_app.demo.connect import addresses_at
 from tests.services.system import Services, running_services
 from tests.support.browser import browser as browser
 from tests.support.browser import chromium as chromium
-from tests.unit.gateway.conftest import SECRET
+from tests.unit.gateway.conftest import make_tokens
 
 
 @pytest.fixture(scope="session")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    tokens = Tokens(Keys.of_secret(SECRET), 3600, 5.0)
-    with running_services(tmp_path_factory.mktemp("system"), tokens) as running:
+    with running_services(tmp_path_factory.mktemp("system"), make_tokens()) as running:
         yield running
 
 

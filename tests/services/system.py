@@ -25,8 +25,6 @@ from deployments.console.service import ConsoleService
 from deployments.customers import record_types
 from deployments.customers.records import api as records
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DensityService
-from deployments.flow.service import FlowService
 from deployments.forecast import api as forecast
 from deployments.gateway import api as gateway
 from deployments.gateway.fallbacks import Fallback
@@ -46,7 +44,7 @@ from serve_app.processes.ports import is_free
 from tests.edge.conftest import ROUTES, make_edge, running
 from tests.support.local_states import local_engine
 from tests.unit.console.reports import FakeFeed, FakeServe
-from tests.unit.forecasters import write_density, write_flow
+from tests.unit.forecasters import density_service, flow_service
 from tests.unit.gateway.conftest import DEADLINE_S, PASSWORD_HASH, access_by
 from tests.unit.http.apps import serving
 from tests.unit.inference.policies import WEIGHTS
@@ -127,8 +125,8 @@ async def _serving(folder: Path, tokens: Tokens) -> AsyncIterator[dict[str, int]
         apps: dict[str, FastAPI] = {
             "/api": await stack.enter_async_context(_gateway(store, tokens, ports["/"])),
             "/console": await stack.enter_async_context(_console(tokens)),
-            "/density": await _density(folder),
-            "/flow": await _flow(folder),
+            "/density": forecast.create_app(await density_service(folder)),
+            "/flow": forecast.create_app(await flow_service(folder)),
         }
         for kind in record_types().values():
             apps[kind.base_path] = records.create_app(RecordService(kind, store))
@@ -165,18 +163,6 @@ async def _console(tokens: Tokens) -> AsyncIterator[FastAPI]:
     service = ConsoleService(access_by(tokens), FakeFeed().open, FakeServe([]).read)
     yield console.create_app(service)
     await service.close()
-
-
-async def _density(folder: Path) -> FastAPI:
-    service = DensityService()
-    await service.slot.load(str(write_density(folder)))
-    return forecast.create_app(service)
-
-
-async def _flow(folder: Path) -> FastAPI:
-    service = FlowService()
-    await service.slot.load(str(write_flow(folder)))
-    return forecast.create_app(service)
 
 
 def _front(port: int, replicas: dict[str, int], path: str) -> str:

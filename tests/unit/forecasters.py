@@ -4,6 +4,8 @@ from pathlib import Path
 
 import torch
 
+from deployments.density.service import DensityService
+from deployments.flow.service import FlowService
 from lab.train.forecasts.networks import DensityNetwork, FlowNetwork
 from models.artifacts import Card, ColumnScale, write_artifact
 from models.density.forecast import DensityConfig
@@ -75,3 +77,15 @@ def write_flow(folder: Path, seed: int = 0) -> Path:
     tensors = {k: v.numpy() for k, v in flow_network(seed).state_dict().items()}
     write_artifact(path, tensors, flow_config(), CARD)
     return path
+
+
+async def density_service(folder: Path) -> DensityService:
+    service = DensityService()
+    await service.slot.load(write_density(folder))
+    return service
+
+
+async def flow_service(folder: Path) -> FlowService:
+    service = FlowService()
+    await service.slot.load(write_flow(folder))
+    return service

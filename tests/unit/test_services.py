@@ -19,8 +19,6 @@ from deployments.console.service import ConsoleService
 from deployments.customers import record_types
 from deployments.customers.records.api import create_app as records_app
 from deployments.customers.records.service import RecordService
-from deployments.density.service import DensityService
-from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app as forecast_app
 from deployments.gateway.api import create_app as gateway_app
 from deployments.gateway.errors import BadRequestError, InferenceUnavailableError
@@ -34,7 +32,7 @@ from deployments.inference.policy_model import NonFiniteStateError
 from deployments.stateful import errors
 from deployments.store import open_store
 from tests.unit.console.reports import FakeFeed, FakeServe
-from tests.unit.forecasters import write_density, write_flow
+from tests.unit.forecasters import density_service, flow_service
 from tests.unit.gateway.conftest import DEADLINE_S, FakeInference, access_by, make_tokens
 from tests.unit.http.apps import client_of
 from tests.unit.inference.serving import STEP, FakeService, Outcome
@@ -77,15 +75,11 @@ def gateway(error: Exception | None = None) -> Callable[[Path], FastAPI]:
 
 
 def density(folder: Path) -> FastAPI:
-    service = DensityService()
-    asyncio.run(service.slot.load(str(write_density(folder))))
-    return forecast_app(service)
+    return forecast_app(asyncio.run(density_service(folder)))
 
 
 def flow(folder: Path) -> FastAPI:
-    service = FlowService()
-    asyncio.run(service.slot.load(str(write_flow(folder))))
-    return forecast_app(service)
+    return forecast_app(asyncio.run(flow_service(folder)))
 
 
 def records(name: str) -> Callable[[Path], FastAPI]:

@@ -3,10 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from deployments.density.service import DensityService
 from deployments.forecast.api import create_app
 from models.density.forecast import DensityForecaster
-from tests.unit.forecasters import CARD, EDGES, write_density
+from tests.unit.forecasters import CARD, EDGES, density_service
 from tests.unit.http.apps import client_of
 
 DATA: list[list[float]] = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34.5]]
@@ -14,9 +13,7 @@ DATA: list[list[float]] = [[10.0, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31
 
 @pytest.fixture
 async def service(tmp_path):
-    service = DensityService()
-    await service.slot.load(str(write_density(tmp_path)))
-    return service
+    return await density_service(tmp_path)
 
 
 @pytest.fixture

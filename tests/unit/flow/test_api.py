@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from deployments.feed.messages import NO_DEMAND, Demand
-from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app
 from models.flow.forecast import FlowForecaster, FlowForecasts
 from models.networks.shipped import JUNCTIONS
-from tests.unit.forecasters import CARD, write_flow
+from tests.unit.forecasters import CARD, flow_service
 from tests.unit.http.apps import client_of
 
 JUNCTION = "300839359"
@@ -21,9 +20,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 @pytest.fixture
 async def service(tmp_path):
-    service = FlowService()
-    await service.slot.load(str(write_flow(tmp_path)))
-    return service
+    return await flow_service(tmp_path)
 
 
 @pytest.fixture
