@@ -17,14 +17,12 @@ async def test_tokens_follow_the_keys():
     tokens = Tokens(old, 60, 5)
     read = [old]
     audit = AuditBuffer(AuditLog(MemoryStore().as_store()))
-    tasks = await AccessControl(tokens, lambda: read[0], audit).start()
+    await AccessControl(tokens, lambda: read[0], audit).start()
     token = tokens.issue("ann")
     read[0] = Keys([key_of_secret(SECRET), new_key("HS256", 0)])
     while tokens.keys is old:
         await asyncio.sleep(0.1)
     assert tokens.verify(token).subject == "ann"
-    for task in tasks:
-        task.stop()
 
 
 async def test_what_is_noted_is_kept_when_a_replica_stops():

@@ -10,7 +10,6 @@ from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, new_key
 from deployments.access.revocations import STALE_S, Revocations, UserRule
 from deployments.access.tokens import Tokens
-from deployments.aio import PeriodicTask
 from deployments.gateway.users import Users, hash_password
 from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError
 from tests.support.virtual_time import virtual_time
@@ -32,9 +31,10 @@ def replica(
     return Tokens(keys, 3600, 5, revocations=Revocations(rules, loop_time), unchecked=["act"])
 
 
-async def follow(tokens: Tokens) -> list[PeriodicTask]:
+async def follow(tokens: Tokens) -> None:
+    """Keep the tokens up to date, until the loop of the test ends."""
     audit = AuditBuffer(AuditLog(MemoryStore().as_store()))
-    return await AccessControl(tokens, lambda: KEYS, audit).start()
+    await AccessControl(tokens, lambda: KEYS, audit).start()
 
 
 async def log_in(users: Users, tokens: Tokens, name: str = "ann") -> str:
@@ -199,10 +199,9 @@ async def test_every_replica_knows_within_five_seconds():
     store = MemoryStore()
     users, replicas = Users(store.as_store()), [replica(store) for _ in range(3)]
     await users.add("ann", PASSWORD)
-    tasks = []
     for number, tokens in enumerate(replicas):
         await asyncio.sleep(0.3 * number)
-        tasks += await follow(tokens)
+        await follow(tokens)
     token = await log_in(users, replicas[0])
     for after_s in range(1, 30):
         await asyncio.sleep(0.37 * after_s)
@@ -211,8 +210,6 @@ async def test_every_replica_knows_within_five_seconds():
         await asyncio.sleep(4.9)
         assert all(refused(tokens, token) for tokens in replicas)
         token = await log_in(users, replicas[0])
-    for task in tasks:
-        task.stop()
 
 
 @virtual_time
@@ -221,7 +218,7 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
     users, tokens = Users(store.as_store()), replica(store)
     await users.add("ann", PASSWORD)
     await users.add("bob", PASSWORD)
-    tasks = await follow(tokens)
+    await follow(tokens)
     ann, bob = await log_in(users, tokens), await log_in(users, tokens, "bob")
     await users.remove("bob")
     await asyncio.sleep(2)
@@ -236,8 +233,6 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
     store.serves = True
     await asyncio.sleep(2)
     tokens.authenticate(f"Bearer {ann}", "reset")
-    for task in tasks:
-        task.stop()
 
 
 @virtual_time
@@ -245,15 +240,13 @@ async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that(
     store = MemoryStore()
     store.serves = False
     tokens = replica(store)
-    tasks = await follow(tokens)
+    await follow(tokens)
     token = f"Bearer {tokens.issue('ann')}"
     tokens.authenticate(token, "act")
     with pytest.raises(RefusedError, match="cannot be checked"):
         tokens.authenticate(token, "reset")
     with pytest.raises(ForbiddenError):
         tokens.authenticate(f"Bearer {tokens.issue('ann', ['act'])}", "reset")
-    for task in tasks:
-        task.stop()
 
 
 @virtual_time

@@ -185,7 +185,6 @@ async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more(
     assert parts
     assert max(parts) <= revoked_at
     assert asyncio.get_running_loop().time() <= revoked_at + 2
-    await service.close()
 
 
 @virtual_time
@@ -223,7 +222,6 @@ async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second():
             with service.audience.member(None) as other:
                 assert shown(await service.next_event(other))["decisions"]
             assert now() - began <= EVENT_PERIOD_S + 1e-6
-    await service.close()
 
 
 class Handle:

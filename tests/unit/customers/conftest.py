@@ -1,8 +1,5 @@
 """The three services in process, on an embedded store of their own."""
 
-from contextlib import AsyncExitStack
-
-import httpx
 import pytest
 
 from deployments.customers import record_types
@@ -21,20 +18,14 @@ async def store(tmp_path):
 
 
 @pytest.fixture
-async def make_service(store):
+def make_service(store):
     """Make the service of a record type, as Serve mounts it: below its base path."""
-    async with AsyncExitStack() as clients:
-        made: list[httpx.AsyncClient] = []
 
-        def make(record_type):
-            app = create_app(RecordService(record_type, store))
-            client = client_of(app, record_type.base_path)
-            made.append(client)
-            return Service(client, record_type)
+    def make(record_type):
+        app = create_app(RecordService(record_type, store))
+        return Service(client_of(app, record_type.base_path), record_type)
 
-        yield make
-        for client in made:
-            clients.push_async_callback(client.aclose)
+    return make
 
 
 @pytest.fixture(params=["accounts", "loans", "cards"])

@@ -52,45 +52,36 @@ class FakeService:
 
 
 class FakeFeed:
-    """A feed that is there or not, and that answers or hangs.
+    """A feed that answers or hangs.
 
     Attributes:
         listening: calls that wait for a console.
-        most_at_once: reports that were under way.
     """
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
         self.reports: list[Report] = []
-        self.found = self.listening = self.most_at_once = 0
-        self.missing = self.dead = False
-        self._at_once = 0
-        self._answers = asyncio.Event()
-        self._answers.set()
+        self.found = self.listening = 0
+        self.dead = False
+        self.answers = asyncio.Event()
+        self.answers.set()
         self._changed = asyncio.Event()
 
     async def find(self) -> FakeFeed:
         self.found += 1
-        if self.missing:
-            raise NoFeedError
         self.dead = False
         return self
 
     async def report(self, report: Report) -> Demand:
         self.reports.append(report)
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
-        try:
-            await self._answers.wait()
-        finally:
-            self._at_once -= 1
+        await self.answers.wait()
         if self.dead:
             raise NoFeedError
         return self.demand
 
     async def listen(self, known: Demand) -> Demand:
         self.listening += 1
-        await self._answers.wait()
+        await self.answers.wait()
         if self.demand == known:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), LISTEN_S)
@@ -101,28 +92,25 @@ class FakeFeed:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def hang(self, hangs: bool = True) -> None:
-        (self._answers.clear if hangs else self._answers.set)()
 
-
-def start(demand: Demand = NO_DEMAND) -> tuple[FakeService, FakeFeed, PeriodicTask]:
+def start(demand: Demand = NO_DEMAND) -> tuple[FakeService, FakeFeed]:
+    """Report to a feed, until the loop of the test ends."""
     service, feed = FakeService(), FakeFeed(demand)
-    publisher = Publisher(SOURCE, service, feed.find)
-    return service, feed, PeriodicTask("The feed", publisher.step, PERIOD_S)
+    PeriodicTask("The feed", Publisher(SOURCE, service, feed.find).step, PERIOD_S)
+    return service, feed
 
 
 @virtual_time
 async def test_while_nobody_watches_nothing_is_noted_said_or_looked_at():
-    service, feed, publisher = start()
+    service, feed = start()
     await asyncio.sleep(1000)
     assert (feed.found, feed.reports, service.demands, service.taken) == (1, [], [], 0)
     assert feed.listening == pytest.approx(1000 / (LISTEN_S + PERIOD_S), abs=2)
-    publisher.stop()
 
 
 @virtual_time
 async def test_while_somebody_watches_it_tells_what_there_is_and_whose_it_is():
-    service, feed, publisher = start()
+    service, feed = start()
     await asyncio.sleep(100)
     feed.say(WATCHED)
     await asyncio.sleep(10 * PERIOD_S + MOMENT_S)
@@ -133,41 +121,38 @@ async def test_while_somebody_watches_it_tells_what_there_is_and_whose_it_is():
     await asyncio.sleep(2 * PERIOD_S)
     assert service.demands == [WATCHED, NO_DEMAND]
     assert len(feed.reports) == 11
-    publisher.stop()
 
 
 @virtual_time
 async def test_where_there_is_no_news_it_gives_a_sign_of_life_alone():
-    service, feed, publisher = start(WATCHED)
+    service, feed = start(WATCHED)
     service.at_work = False
     await asyncio.sleep(10 * ALIVE_S)
     assert 10 * ALIVE_S / (ALIVE_S + PERIOD_S) <= len(feed.reports) <= 11
     service.noted = {"run": 1}
     await asyncio.sleep(PERIOD_S)
     assert feed.reports[-1].contents.runs == {"run": 1}
-    publisher.stop()
 
 
 @virtual_time
 async def test_a_feed_that_hangs_has_one_report_and_nothing_is_noted_for_it(caplog):
-    service, feed, publisher = start(WATCHED)
+    service, feed = start(WATCHED)
     await asyncio.sleep(PERIOD_S + MOMENT_S)
-    feed.hang()
+    feed.answers.clear()
     await asyncio.sleep(100 * DEADLINE_S)
-    assert feed.most_at_once == 1
+    assert len(feed.reports) == 1
     assert service.demands == [WATCHED, NO_DEMAND]
     assert [each.getMessage() for each in caplog.records] == [
         "The feed does not serve: TimeoutError()"
     ]
-    feed.hang(False)
+    feed.answers.set()
     await asyncio.sleep(LISTEN_S)
     assert service.demands == [WATCHED, NO_DEMAND, WATCHED]
-    publisher.stop()
 
 
 @virtual_time
 async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
-    service, feed, publisher = start(WATCHED)
+    service, feed = start(WATCHED)
     await asyncio.sleep(PERIOD_S + MOMENT_S)
     feed.dead = True
     await asyncio.sleep(PERIOD_S)
@@ -176,12 +161,11 @@ async def test_a_feed_that_dies_is_looked_for_again_without_a_word(caplog):
     assert service.demands == [WATCHED, NO_DEMAND, WATCHED]
     assert feed.found == 2
     assert not caplog.records
-    publisher.stop()
 
 
 @virtual_time
 async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
-    service, feed, publisher = start(WATCHED)
+    service, feed = start(WATCHED)
     await asyncio.sleep(PERIOD_S + MOMENT_S)
     service.error = ValueError("no such policy")
     await asyncio.sleep(5 * MISSING_S)
@@ -189,4 +173,3 @@ async def test_what_cannot_be_told_is_lost_and_neither_is_the_task():
     service.error = None
     await asyncio.sleep(2 * MISSING_S)
     assert feed.reports
-    publisher.stop()
