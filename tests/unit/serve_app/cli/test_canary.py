@@ -1,18 +1,24 @@
 """``greenwave canary``: its arguments, what it deploys and prints."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from load_tests.harness.shipped import shipped_config
+from load_tests.harness.shipped import shipped_application, shipped_config
 from serve_app.cli import canary as canary_command
 from serve_app.processes.installation import instance_of, releases_of, releases_of_cluster
 from serve_app.processes.ports import Ports
 from serve_app.rollout import canary
+from serve_app.rollout.config import find_faults
 from tests.reference import random_state_dict
+from tests.support.fake_ray import Config
+
+Weights = dict[str, torch.Tensor]
 
 
 @pytest.fixture
@@ -33,9 +39,31 @@ def releases(sent):
 
 
 @pytest.fixture
-def file(tmp_path):
-    torch.save(random_state_dict(), tmp_path / "new.th")
-    return str(tmp_path / "new.th")
+def user_config(releases) -> Callable[[], dict[str, Any]]:
+    """Return what is deployed of the inference service, which is a valid config."""
+
+    def read() -> dict[str, Any]:
+        config = releases.current()
+        assert list(find_faults(config)) == []
+        return canary.user_config_of(config, "inference")
+
+    return read
+
+
+@pytest.fixture
+def save(tmp_path) -> Callable[..., str]:
+    """Save a policy with random weights."""
+
+    def save(name: str, seed: int = 0, change: Callable[[Weights], Weights] = dict) -> str:
+        torch.save(change(random_state_dict(seed=seed)), tmp_path / name)
+        return str(tmp_path / name)
+
+    return save
+
+
+@pytest.fixture
+def file(save):
+    return save("new.th")
 
 
 @pytest.fixture
@@ -43,20 +71,31 @@ def run(greenwave):
     return lambda *words: greenwave("canary", *words)
 
 
-def running(config: dict[str, Any] | None) -> dict[str, Any]:
-    assert config is not None
-    found = canary.canary_of(canary.user_config_of(config, "inference"))
-    assert found is not None
-    return found
+@pytest.fixture
+def refuse(run) -> Callable[..., None]:
+    """Expect a reason for a refusal."""
+
+    def refuse(reason: str, *words: str) -> None:
+        refused = run(*words)
+        assert refused.code == 1
+        assert reason in " ".join(refused.err.split())
+
+    return refuse
 
 
-def test_each_change_is_a_release_that_can_be_rolled_back(releases, sent, file, run):
+def application_of(config: Config, name: str) -> Config:
+    (found,) = [each for each in config["applications"] if each["name"] == name]
+    return dict(found)
+
+
+def test_each_change_is_a_release_that_can_be_rolled_back(releases, sent, file, run, user_config):
     assert run("start", file).code == 0
-    assert running(releases.current())["share"] == 0.1
-    states = running(releases.current())["states"]
+    states = user_config()["canary"]["states"]
+    assert user_config()["canary"]["share"] == 0.1
     shared = run("share", "25 %")
-    assert running(releases.current())["share"] == 0.25
-    assert running(releases.previous())["share"] == 0.1
+    assert user_config()["canary"]["share"] == 0.25
+    previous = canary.user_config_of(releases.previous(), "inference")
+    assert previous["canary"]["share"] == 0.1
     assert sent[-1] == releases.current()
     described = f"the policy of MAPPO_AGENT_PATH is in service, and {file} answers 25% of the runs"
     assert described in " ".join(shared.out.split())
@@ -64,29 +103,92 @@ def test_each_change_is_a_release_that_can_be_rolled_back(releases, sent, file, 
     assert promoted.code == 0
     assert f"{file} answers every run" in promoted.out
     assert f"agent_path: {file}" in promoted.out, "what the config file must say from now on"
-    now = canary.user_config_of(releases.current(), "inference")
-    assert now == {"agent_path": file, "revision": None, "states": states}
+    assert user_config() == {"agent_path": file, "revision": None, "states": states}
     assert run("drop").code == 1
 
 
-def test_a_canary_restarts_nothing_even_if_the_code_on_the_disk_is_newer(releases, file, run):
-    before = releases.current()["applications"]
+def test_nothing_but_the_user_config_changes_so_nothing_restarts(releases, file, run, user_config):
+    """The code on the disk may be newer than what serves."""
     assert run("start", file, "--shadow").code == 0
-    now = releases.current()["applications"]
-    assert [each.get("runtime_env") for each in now] == [each.get("runtime_env") for each in before]
-    assert running(releases.current()).items() >= {"mode": "shadow", "share": 1.0}.items()
+    shadow = user_config()["canary"]
+    assert shadow.items() >= {"mode": "shadow", "share": 1.0}.items()
+    assert run("start", file).code == 0
+    assert user_config()["canary"] == shadow | {"mode": "canary", "share": 0.1}
+    changed = releases.current()
+    (deployment,) = application_of(changed, "inference")["deployments"]
+    deployment["user_config"] = {"agent_path": None, "revision": None}
+    assert changed == shipped_config()
+    assert run("drop").code == 0
+    assert releases.current() == shipped_config()
 
 
-def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(releases, sent, file, run):
-    config = shipped_config()
-    (gateway,) = [each for each in config["applications"] if each["name"] == "gateway"]
-    gateway["args"] = {"safety": True}
-    releases.add(releases.stage(config))
-    refused = run("start", file)
-    assert refused.code == 1
-    assert "new.th was not trained behind the safety layer" in " ".join(refused.err.split())
+def test_there_is_one_canary_at_a_time_known_by_its_weights(
+    releases, file, save, run, refuse, user_config
+):
+    run("start", file)
+    same, other = save("same.th"), save("other.th", seed=1)
+    run("start", same)
+    assert user_config()["canary"]["agent_path"] == same
+    refuse("same.th is the canary already. Promote or drop it first.", "start", other)
+    run("promote")
+    refuse("is the policy in service", "start", file)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda now: now | {"fc2.bias": torch.zeros(7)}, "shape (7,), expected (4,)"),
+        (lambda now: {name: 1e30 * value for name, value in now.items()}, "a step is not finite"),
+        (None, "no such file"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_with_the_reason(
+    releases, sent, save, refuse, change, reason
+):
+    refuse(reason, "start", save("other.th", change=change) if change else "/nowhere/other.th")
     assert sent == []
-    gateway["args"]["safety_policy"] = "any"
+
+
+def test_one_of_several_inference_applications_is_named(releases, file, run, refuse):
+    config = shipped_config()
+    config["applications"].append(shipped_application("inference", called="other", prefix="/o"))
+    releases.add(releases.stage(config))
+    for words in ((), ("--app", "third")):
+        refuse("there are: inference, other", "start", file, *words)
+    assert run("start", file, "--app", "other").code == 0
+    assert canary.canary_of(canary.user_config_of(releases.current(), "other"))
+
+
+def test_a_deployment_without_a_user_config_gets_one(releases, file, run, user_config):
+    config = shipped_config()
+    config["applications"][0]["deployments"] = []
+    releases.add(releases.stage(config))
+    run("start", file)
+    assert user_config()["canary"]["share"] == 0.1
+
+
+@pytest.mark.parametrize("words", [("share", "50%"), ("promote",)])
+def test_a_missing_or_changed_file_gets_no_share_and_is_not_promoted(
+    releases, file, save, run, refuse, words
+):
+    run("start", file)
+    save("new.th", seed=9)
+    refuse("has another policy than the canary", *words)
+    Path(file).unlink()
+    refuse("new.th", *words)
+    assert run("drop").code == 0
+
+
+def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(
+    releases, sent, file, run, refuse
+):
+    config = shipped_config()
+    args = application_of(config, "gateway")["args"]
+    args |= {"safety": True}
+    releases.add(releases.stage(config))
+    refuse("new.th was not trained behind the safety layer", "start", file)
+    assert sent == []
+    args |= {"safety_policy": "any"}
     releases.add(releases.stage(config))
     assert run("start", file).code == 0
 
@@ -98,7 +200,7 @@ def test_a_canary_of_a_cluster_changes_what_was_deployed_there_from_here(
     releases.add(releases.stage(shipped_config()))
     assert run("start", file, "--cluster", ray_api.url).code == 0
     (sent,) = ray_api.sent
-    assert running(sent)["share"] == 0.1
+    assert canary.user_config_of(sent, "inference")["canary"]["share"] == 0.1
     assert releases.current() == sent
     assert f"{file} answers 10% of the runs" in run("status", "--cluster", ray_api.url).out
     ray_api.status = 500
@@ -114,10 +216,8 @@ def test_a_share_is_in_percent(releases, sent, file, run, share, capsys):
 
 
 @pytest.mark.parametrize("words", [["promote"], ["drop"], ["share", "5%"]])
-def test_without_a_canary_nothing_is_deployed(releases, sent, run, words):
-    refused = run(*words)
-    assert refused.code == 1
-    assert refused.err.startswith("There is no canary")
+def test_without_a_canary_nothing_is_deployed(releases, sent, refuse, words):
+    refuse("There is no canary", *words)
     assert sent == []
 
 

@@ -12,8 +12,9 @@ from serve_app.rollout.config import read_config
 BROKEN = b"no weights"
 
 
-def weights(path: object) -> dict[str, object]:
-    return {"deployments": [{"name": "Inference", "user_config": {"agent_path": str(path)}}]}
+def weights(path: object, **canary: object) -> dict[str, object]:
+    user_config = {"canary": {"agent_path": path, **canary}} if canary else {"agent_path": path}
+    return {"deployments": [{"name": "Inference", "user_config": user_config}]}
 
 
 @pytest.mark.parametrize(
@@ -27,9 +28,21 @@ def weights(path: object) -> dict[str, object]:
             "Application inference: /nowhere/agent.th",
         ),
         (weights("BROKEN"), "Application inference: BROKEN"),
+        (
+            weights("BROKEN", mode="canary", share=0.1, states="x"),
+            "Application inference: BROKEN",
+        ),
         ({}, "Greenwave is not running"),
     ],
-    ids=["import", "value", "no weights", "no weights of the environment", "weights", "no system"],
+    ids=[
+        "import",
+        "value",
+        "no weights",
+        "no weights of the environment",
+        "weights",
+        "canary",
+        "no system",
+    ],
 )
 def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(
     greenwave, tmp_path, changes, message

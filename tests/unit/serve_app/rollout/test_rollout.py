@@ -143,17 +143,20 @@ def test_a_second_ctrl_c_ends_at_once_with_advice(rollout, releases, ray_api):
 
 
 @pytest.mark.parametrize("way", ["deploy", "prepare_start"])
-def test_whatever_replaces_a_canary_warns_of_it(way, rollout, warnings):
+def test_whatever_replaces_a_canary_or_a_promoted_policy_warns_of_it(way, rollout, warnings):
     def served(**user_config: object) -> Config:
         deployments = [{"name": "Inference", "user_config": user_config}]
         built = {"import_path": "serve_app.inference:build", "deployments": deployments}
         return config("inference", **built)
 
     canary = {"agent_path": "/new.th", "mode": "canary", "share": 0.1, "states": "new"}
-    rollout.deploy(served(agent_path="/old.th", canary=canary))
+    tried = served(agent_path="/promoted.th", states="promoted", canary=canary)
+    for _ in range(2):
+        rollout.deploy(tried)
     getattr(rollout, way)(served(agent_path="/old.th"))
-    (warning,) = warnings
-    assert "/new.th" in warning
+    ends, replaced = warnings
+    assert ends.startswith("The canary /new.th ends")
+    assert replaced.startswith("The promoted policy /promoted.th is replaced")
 
 
 def full_disk(descriptor: int) -> None:
