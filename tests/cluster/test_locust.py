@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
-from tests.cluster.gateway.conftest import OPERATOR
+from tests.cluster.gateway.conftest import OPERATOR, gateway
 from tests.documentation import ROOT
 
 GATES = """
@@ -25,6 +29,18 @@ growth_mb = 1
 [soak.routes."POST /predict_actions"]
 p99_ms = 0.001
 """
+
+OTHERS = ["density", "flow", "accounts", "loans", "cards"]
+
+
+@pytest.fixture(scope="module")
+def whole(system: System) -> Iterator[System]:
+    before = dict(system.applications)
+    others = [shipped_application(name) for name in OTHERS]
+    system.deploy(gateway("gateway", "/api", env=OPERATOR), *others)
+    yield system
+    system.applications = before
+    system.deploy()
 
 
 def locust(

@@ -3,15 +3,33 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
+import pytest
 
-from load_tests.harness.system import System
+from load_tests.harness.shipped import shipped_application
+from load_tests.harness.system import System, application
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
 
 BODY = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.25, 0.5, 0, 0.125, 0.75]}
 FEED = "ray::ConsoleFeed"
+
+
+@pytest.fixture(scope="module")
+def console(system: System) -> Iterator[System]:
+    console = shipped_application("console", env=ENVIRONMENT)
+    several = application("many", "/many", replicas=3)
+    system.deploy(gateway("gateway", "/api", replicas=2), several, console)
+    yield system
+    system.remove("gateway", "many", "console")
+
+
+@pytest.fixture
+def token(console: System) -> str:
+    answer = httpx.post(f"{console.url}/api/auth/login", json=USER, timeout=10)
+    return str(answer.raise_for_status().json()["accessToken"])
 
 
 async def views(system: System, token: str, run: str = "") -> AsyncGenerator[dict[str, Any], None]:
