@@ -66,9 +66,9 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FastAPI]:
 @asynccontextmanager
 async def records(tmp_path: Path) -> AsyncIterator[FastAPI]:
     (tmp_path / "file").write_text("no folder")
-    service = RecordService(record_types()["loans"], open_store(f"sqlite:///{tmp_path}/file/x.db"))
-    yield create_records(service)
-    await service.close()
+    store = open_store(f"sqlite:///{tmp_path}/file/x.db")
+    yield create_records(RecordService(record_types()["loans"], store))
+    await store.close()
 
 
 @asynccontextmanager

@@ -1,21 +1,16 @@
-"""Routes of a record service, and their handlers."""
+"""Routes of a record service."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
-from starlette.types import Scope
 
-from deployments.customers.records.errors import InvalidFields
 from deployments.customers.records.json_body import (
     MAX_BODY_BYTES,
     check_content_type,
-    read_json_object,
 )
-from deployments.customers.records.record_type import RecordType
 from deployments.customers.records.responses import (
     MOBILE_NUMBER_PARAMETER,
     StatusResponse,
@@ -23,64 +18,13 @@ from deployments.customers.records.responses import (
     create_responses,
     error_renderer,
     find_responses,
-    json_answer,
     update_responses,
 )
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs, declared_body, redescribe
-from deployments.http.errors import RefusedError
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
-
-
-class Routes:
-    """Handlers around a service. Their docstrings are those of the OpenAPI document."""
-
-    def __init__(self, service: RecordService) -> None:
-        self._service = service
-        self._created = _success(HTTPStatus.CREATED, service.record_type.created)
-        self._processed = _success(HTTPStatus.OK, "Request processed successfully")
-
-    async def create(self, scope: Scope, body: bytes) -> Answer:
-        """Create the record of a customer who has none, with a new record number."""
-        takes_body = self._service.record_type.create_request is not None
-        asked = read_json_object(scope, body) if takes_body else _mobile_number(scope)
-        await self._service.create(asked)
-        return self._created
-
-    async def fetch(self, scope: Scope, body: bytes) -> Answer:
-        """Fetch the record with this mobile number."""
-        return 200, await self._service.fetch(_mobile_number(scope)), JSON_HEADERS
-
-    async def update(self, scope: Scope, body: bytes) -> Answer:
-        """Replace the record with this record number; its mobile number may change."""
-        try:
-            await self._service.update(read_json_object(scope, body))
-        except InvalidFields as error:
-            return json_answer(self._service.record_type.invalid_update_status, error.messages)
-        return self._processed
-
-    async def delete(self, scope: Scope, body: bytes) -> Answer:
-        """Delete the record with this mobile number."""
-        await self._service.delete(_mobile_number(scope))
-        return self._processed
-
-
-def _mobile_number(scope: Scope) -> str:
-    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    values = [value for name, value in parameters if name == "mobileNumber"]
-    if not values:
-        raise RefusedError("Required parameter 'mobileNumber' is not present.", 400)
-    # given twice, it is ambiguous; joined by a comma, it is not a number
-    return ",".join(values)
-
-
-def _success(status: HTTPStatus, message: str) -> Answer:
-    return json_answer(
-        status, StatusResponse(statusCode=str(status.value), statusMsg=message).model_dump()
-    )
 
 
 def create_app(
@@ -102,9 +46,8 @@ def create_app(
     # The contract has whole paths. Below a prefix, the base path would be the empty path, which
     # FastAPI redirects.
     fast = FastRoutes(app, error_renderer(record_type), access_log=access_log, whole_paths=True)
-    routes = Routes(service)
     for path in (record_type.base_path, *record_type.aliases):
-        _add_operations(fast, path, routes, record_type)
+        _add_operations(fast, path, service)
     probes = probes or Probes()
     probes.add_to(fast, record_type.base_path)
     redescribe(app, add_schemas)
@@ -118,8 +61,9 @@ async def say_hello() -> str:
     return "Hello World"
 
 
-def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: RecordType) -> None:
+def _add_operations(fast: FastRoutes, path: str, service: RecordService) -> None:
     """Add create, fetch, update and delete at a path."""
+    record_type = service.record_type
     by_mobile_number = {"parameters": [MOBILE_NUMBER_PARAMETER]}
     takes_body: dict[str, Any] = {"check": check_content_type, "max_body": MAX_BODY_BYTES}
     request_type, record = record_type.create_request, record_type.record.__name__
@@ -130,7 +74,7 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     fast.add(
         "POST",
         path,
-        routes.create,
+        service.create,
         summary="Create",
         status_code=HTTPStatus.CREATED,
         response_model=StatusResponse,
@@ -140,7 +84,7 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     fast.add(
         "GET",
         path,
-        routes.fetch,
+        service.fetch,
         summary="Fetch",
         response_model=record_type.record,
         responses=find_responses(),
@@ -149,7 +93,7 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     fast.add(
         "DELETE",
         path,
-        routes.delete,
+        service.delete,
         summary="Delete",
         response_model=StatusResponse,
         responses=find_responses(),
@@ -158,7 +102,7 @@ def _add_operations(fast: FastRoutes, path: str, routes: Routes, record_type: Re
     fast.add(
         "PUT",
         path,
-        routes.update,
+        service.update,
         summary="Update",
         responses=update_responses(record_type),
         openapi_extra=declared_body(schema={"$ref": f"#/components/schemas/{record}"}),

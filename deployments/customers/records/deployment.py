@@ -97,7 +97,7 @@ class CustomerRecords(ReplicaBase):
         self._record_metrics = RecordMetrics(record_type.name)
         self._service = RecordService(record_type, store, self._record_metrics.observe)
         self.checks["store"] = store_check(store)
-        self.close_at_end(self._service.close)
+        self.close_at_end(store.close)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         app = create_app(self._service, self.probes, self.access_log)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.types import Scope
 
 from deployments.customers.records.errors import (
     INVALID,
@@ -18,7 +21,11 @@ from deployments.customers.records.errors import (
     RecordError,
     RecordsUnavailable,
 )
+from deployments.customers.records.json_body import read_json_object
 from deployments.customers.records.record_type import Fields, Record, RecordType
+from deployments.customers.records.responses import StatusResponse, json_answer
+from deployments.http.errors import RefusedError
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.store import (
     Document,
     DocumentNotFound,
@@ -49,7 +56,12 @@ def document_of(record: Record) -> Document:
 
 
 class RecordService:
-    """The records of one type in a store."""
+    """Handlers of the operations on the records of one type in a store.
+
+    Each raises a RecordError for what cannot be fulfilled, InvalidFields for fields that break
+    their rules, and another RefusedError for a request that cannot be read. Their docstrings are
+    those of the OpenAPI document.
+    """
 
     def __init__(
         self,
@@ -62,18 +74,13 @@ class RecordService:
         self._store = store
         self._observe = observe
         self._draw_number = draw_number
+        self._created = _success(HTTPStatus.CREATED, record_type.created)
+        self._processed = _success(HTTPStatus.OK, "Request processed successfully")
 
-    async def create(self, asked: str | Mapping[str, Any]) -> None:
-        """Create the record of a customer.
-
-        Args:
-            asked: the mobile number, or the members of the type's create request.
-
-        Raises:
-            RecordError: not ten digits, the mobile number has a record, the store cannot serve, or
-                no free number was found.
-            MalformedBody, InvalidFields: the members are invalid.
-        """
+    async def create(self, scope: Scope, body: bytes) -> Answer:
+        """Create the record of a customer who has none, with a new record number."""
+        takes_body = self.record_type.create_request is not None
+        asked = read_json_object(scope, body) if takes_body else _mobile_number(scope)
         with self._observed("create"):
             customer = self._customer(asked)
             for _ in range(MAX_DRAWS):
@@ -81,7 +88,7 @@ class RecordService:
                 record = self.record_type.new_record(customer, number)
                 try:
                     await self._store.create(self.record_type.name, document_of(record))
-                    return
+                    return self._created
                 except DuplicateIndex as error:
                     raise self._already_registered(record) from error
                 except DuplicateKey:
@@ -95,51 +102,43 @@ class RecordService:
         assert self.record_type.create_request is not None
         return self.record_type.create_request.read(asked)
 
-    async def fetch(self, mobile: str) -> bytes:
-        """Return the record with this mobile number, as JSON.
-
-        Raises:
-            RecordError: neither empty nor ten digits, no record has it, or the store cannot serve.
-        """
+    async def fetch(self, scope: Scope, body: bytes) -> Answer:
+        """Fetch the record with this mobile number."""
+        mobile = _mobile_number(scope)
         with self._observed("fetch"):
             _check_findable(mobile, "fetchAccountDetails")
             value = await self._store.get_by_index(self.record_type.name, mobile)
             if value is None:
                 raise self._mobile_unknown(mobile)
-            return value
+            return 200, value, JSON_HEADERS
 
-    async def update(self, members: Mapping[str, Any]) -> None:
-        """Replace the record with the number in these members.
+    async def update(self, scope: Scope, body: bytes) -> Answer:
+        """Replace the record with this record number; its mobile number may change."""
+        members = read_json_object(scope, body)
+        try:
+            with self._observed("update"):
+                await self._replace(self.record_type.record.read(members))
+        except InvalidFields as error:
+            return json_answer(self.record_type.invalid_update_status, error.messages)
+        return self._processed
 
-        Raises:
-            MalformedBody, InvalidFields: the members are invalid.
-            RecordError: no record has the number, another one has the mobile number, or the store
-                cannot serve.
-        """
-        with self._observed("update"):
-            record = self.record_type.record.read(members)
-            try:
-                await self._store.replace(self.record_type.name, document_of(record))
-            except DocumentNotFound as error:
-                message = self.record_type.number_unknown.format(number=record.number)
-                raise _not_found(message) from error
-            except DuplicateIndex as error:
-                raise self._already_registered(record) from error
+    async def _replace(self, record: Record) -> None:
+        try:
+            await self._store.replace(self.record_type.name, document_of(record))
+        except DocumentNotFound as error:
+            message = self.record_type.number_unknown.format(number=record.number)
+            raise _not_found(message) from error
+        except DuplicateIndex as error:
+            raise self._already_registered(record) from error
 
-    async def delete(self, mobile: str) -> None:
-        """Delete the record with this mobile number.
-
-        Raises:
-            RecordError: as for :meth:`fetch`.
-        """
+    async def delete(self, scope: Scope, body: bytes) -> Answer:
+        """Delete the record with this mobile number."""
+        mobile = _mobile_number(scope)
         with self._observed("delete"):
             _check_findable(mobile, "deleteAccountDetails")
             if not await self._store.delete_by_index(self.record_type.name, mobile):
                 raise self._mobile_unknown(mobile)
-
-    async def close(self) -> None:
-        """Close the store."""
-        await self._store.close()
+            return self._processed
 
     @contextmanager
     def _observed(self, operation: str) -> Iterator[None]:
@@ -169,6 +168,21 @@ class RecordService:
 
     def _mobile_unknown(self, mobile: str) -> RecordError:
         return _not_found(self.record_type.mobile_unknown.format(mobile=mobile))
+
+
+def _success(status: HTTPStatus, message: str) -> Answer:
+    return json_answer(
+        status, StatusResponse(statusCode=str(status.value), statusMsg=message).model_dump()
+    )
+
+
+def _mobile_number(scope: Scope) -> str:
+    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    values = [value for name, value in parameters if name == "mobileNumber"]
+    if not values:
+        raise RefusedError("Required parameter 'mobileNumber' is not present.", 400)
+    # given twice, it is ambiguous; joined by a comma, it is not a number
+    return ",".join(values)
 
 
 def _not_found(message: str) -> RecordError:

@@ -21,8 +21,8 @@ async def store(tmp_path):
 def make_service(store):
     """Make the service of a record type, as Serve mounts it: below its base path."""
 
-    def make(record_type):
-        app = create_app(RecordService(record_type, store))
+    def make(record_type, *options, **named):
+        app = create_app(RecordService(record_type, *(options or (store,)), **named))
         return Service(client_of(app, record_type.base_path), record_type)
 
     return make

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from deployments.customers import record_types
-from deployments.customers.records.service import RecordService
+from deployments.customers.accounts import NewCustomer
+from deployments.customers.records.service import document_of, random_number
 from deployments.store import Store
 from deployments.store.sqlite_worker import connect
 from serve_app.cli.stores import with_store
@@ -41,11 +42,11 @@ def fill(path: Path, mobiles: range) -> None:
 
     async def work(store: Store) -> None:
         for mobile in map(str, mobiles):
-            await RecordService(TYPES["accounts"], store).create(
-                {"name": "Zoë Müller", "email": "zoe@example", "mobileNumber": mobile}
-            )
-            await RecordService(TYPES["loans"], store).create(mobile)
-            await RecordService(TYPES["cards"], store).create(mobile)
+            customer = NewCustomer(name="Zoë Müller", email="zoe@example", mobileNumber=mobile)
+            for service, asked in {"accounts": customer, "loans": mobile, "cards": mobile}.items():
+                number = random_number(TYPES[service].number_length)
+                record = TYPES[service].new_record(asked, number)
+                await store.create(service, document_of(record))
 
     with_store(f"sqlite:///{path}", work)
 
