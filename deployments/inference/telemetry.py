@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple, cast
 
 from deployments.feed.messages import NO_DEMAND, Decision, Demand
@@ -63,11 +64,8 @@ class StepCounts(BatcherCounts):
             labels: of the junctions, by agent index.
         """
         decisions = cast("Decisions", batch.outputs)
-        predictions = self.predictions
-        rows = zip(decisions.agents, decisions.actions, decisions.finite, strict=True)
-        for agent, action, is_finite in rows:
-            if is_finite:
-                predictions[labels[agent], action] += 1
+        rows = zip(map(labels.__getitem__, decisions.agents), decisions.actions, strict=True)
+        self.predictions.update(compress(rows, decisions.finite))
         for row, faults in decisions.faults.items():
             label = labels[decisions.agents[row]]
             self.failed_detectors.update((label, FAULTS[each - 1]) for each in faults if each)

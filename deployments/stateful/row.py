@@ -8,6 +8,7 @@ time (:class:`FewRows`).
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ FEW = 16
 """Rows that take less time as bytes than as columns."""
 
 _HEAD, _RECEIPT, _ID = struct.Struct("<QQIIII"), struct.Struct("<II"), struct.Struct("<Q")
+_is_row, _ROW_DIGITS = re.compile("0|[1-9][0-9]*").fullmatch, 5
 _LOW = 0xFFFFFFFF
 _HALF = 1 << 31
 
@@ -74,8 +76,22 @@ def variant_of(namespace: str) -> int:
 
 
 def id_of(request_id: str) -> int:
-    """Return the digest by which an idempotency key is remembered; 0 stands for none."""
-    return _digest(request_id, 8) or 1
+    """Return the digest by which an idempotency key is remembered; 0 stands for none.
+
+    Those of ``KEY.0``, ``KEY.1`` and so on follow one another, so that :func:`numbered_ids` takes
+    one digest for all rows of a call.
+    """
+    key, _, row = request_id.rpartition(".")
+    if not key or len(row) > _ROW_DIGITS or not _is_row(row):
+        return _digest(request_id, 8) or 1
+    return (_digest(f"{key}.", 8) + int(row)) % (1 << 64) or 1
+
+
+def numbered_ids(key: str, n_rows: int) -> NDArray[np.uint64]:
+    """Return the digests of ``KEY.0`` to ``KEY.{n_rows - 1}``."""
+    ids = np.arange(n_rows, dtype=np.uint64) + np.uint64(_digest(f"{key}.", 8))
+    ids[ids == 0] = 1
+    return ids
 
 
 def _digest(text: str, size: int) -> int:

@@ -52,7 +52,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     name: str = Field(max_length=100)
-    parameters: dict[str, Any] = Field({}, max_length=MAX_TENSORS)
+    parameters: dict[str, Any] = Field(default_factory=dict, max_length=MAX_TENSORS)
 
 
 class InputTensor(_Part):
@@ -73,13 +73,9 @@ class InferRequest(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     id: str | None = Field(None, max_length=200)
-    parameters: dict[str, Any] = Field({}, max_length=MAX_TENSORS)
+    parameters: dict[str, Any] = Field(default_factory=dict, max_length=MAX_TENSORS)
     inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=MAX_TENSORS)]
     outputs: Annotated[list[OutputRequest] | None, Field(max_length=MAX_TENSORS)] = None
-
-    def is_binary(self, output: OutputRequest) -> bool:
-        default = self.parameters.get("binary_data_output", False)
-        return bool(output.parameters.get("binary_data", default))
 
 
 class OutputTensor(_Part):
@@ -231,14 +227,16 @@ def render_response(head: Mapping[str, Any], request: InferRequest, outputs: Out
         outputs: by name; all of them where the request names none.
     """
     described, blobs = [], []
-    for output in request.outputs or [OutputRequest(name=name) for name in outputs]:
-        values = outputs[output.name]
+    is_binary = request.parameters.get("binary_data_output", False)
+    asked = [(each.name, each.parameters) for each in request.outputs or ()]
+    for name, parameters in asked or [(name, {}) for name in outputs]:
+        values = outputs[name]
         if isinstance(values, list):
             form = {"datatype": "BYTES", "shape": [len(values)]}
         else:
             form = {"datatype": _NAMES[values.dtype], "shape": list(values.shape)}
-        part: dict[str, Any] = {"name": output.name, **form}
-        if request.is_binary(output):
+        part: dict[str, Any] = {"name": name, **form}
+        if parameters.get("binary_data", is_binary):
             blobs.append(_packed(values) if isinstance(values, list) else values.tobytes())
             part["parameters"] = {"binary_data_size": len(blobs[-1])}
         elif isinstance(values, list):

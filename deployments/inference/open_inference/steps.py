@@ -14,7 +14,7 @@ from deployments.inference.open_inference.messages import InferRequest, InvalidT
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.service import keys_of, run_of
 from deployments.stateful.calls import Rows, ids_of
-from deployments.stateful.row import RECEIPTS
+from deployments.stateful.row import RECEIPTS, numbered_ids
 from models.networks.network import Network
 from models.policy.step import Floats
 
@@ -88,8 +88,11 @@ class Reader:
         runs = _runs_of(inputs.get("run"), sequence, run, n_rows)
         keys = keys_of(runs, tuple(map(self._ids.__getitem__, agents)))
         ids = prints = None
-        if "request_id" in inputs or key is not None:
-            ids = ids_of(_request_ids_of(inputs.get("request_id"), key, n_rows))
+        if "request_id" in inputs:
+            ids = ids_of(_request_ids_of(inputs["request_id"]))
+        elif key is not None:
+            ids = numbered_ids(key, n_rows)
+        if ids is not None:
             prints = fingerprints_of(observations)
             if n_rows > RECEIPTS and keys.most_of_one > RECEIPTS:
                 raise too_many_keys()
@@ -192,9 +195,7 @@ def _run(name: bytes) -> str:
     return run_of(name.decode(errors="replace"), None)
 
 
-def _request_ids_of(given: Tensor | None, key: str | None, n_rows: int) -> list[str]:
-    if given is None:
-        return [f"{key}.{row}" for row in range(n_rows)]
+def _request_ids_of(given: Tensor) -> list[str]:
     keys = [each.decode(errors="replace") for each in given.values]
     if not all(map(is_name, keys)):
         raise InferenceError(400, NOT_A_KEY)

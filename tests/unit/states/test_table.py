@@ -12,7 +12,7 @@ import pytest
 from deployments.stateful import table as table_module
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import TableFullError, TooManyStatesError, UnavailableError
-from deployments.stateful.row import FEW, Keyed, RowForm, id_of, name_of, variant_of
+from deployments.stateful.row import FEW, Keyed, RowForm, id_of, name_of, numbered_ids, variant_of
 from deployments.stateful.table import OPERATIONS, Operation, Table, full_size
 from tests.support.local_states import LocalShard, open_table, stepped
 from tests.unit.states.tape import FORM, LENGTH
@@ -266,6 +266,12 @@ class TestRows:
     def test_numbers_of_names_stay_the_same(self):
         assert (variant_of(""), variant_of("canary")) == (0, 2406531487)
         assert id_of("key") == 17675689295421930702
+
+    def test_the_rows_of_a_call_have_the_digests_of_their_keys(self):
+        assert numbered_ids("key", 12).tolist() == [id_of(f"key.{row}") for row in range(12)]
+        others = ["key", "key.", "key.00", "key.01", "key.x", "key.-1", "key.1.2", ".1", "a.1"]
+        all_ids = {*map(id_of, others), *numbered_ids("key", 4096).tolist()}
+        assert len(all_ids) == len(others) + 4096
 
 
 class TestRuns:
