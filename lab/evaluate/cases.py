@@ -26,10 +26,10 @@ from lab.sim.controllers import (
 from lab.sim.crossings import crossings_scenario
 from lab.sim.daily_demand import HOUR_S, DailyDemand
 from lab.sim.faults import Diagnosed, WithLosses, WithOutage
-from lab.sim.fixed_time import FixedTime
 from lab.sim.layouts import with_detectors
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from lab.sim.shipped import shipped_demand, shipped_scenario, steady_profile, with_breakdown
+from lab.sim.webster import FixedTime
 from models.networks.network import network_of
 from models.networks.shipped import NETWORK_FILE, SHIPPED
 from models.policy.training_record import read_record

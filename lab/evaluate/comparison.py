@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_routes, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
-from lab.net.inputs import all_inputs
+from lab.net.net import opened
 from lab.processes import in_fresh_process
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
 from lab.sim.environment import layers_of
@@ -26,6 +29,8 @@ RULES = (
     *("counts", "program", "bus_weight", "cyclic", "detectors"),
 )
 KEPT, RUNS = "runs", "runs.csv"
+# <include href="...">, <rerouter file="...">, edgesFile="..." and the like, and XML's entities.
+_NAMED = re.compile(rb"""(?:\w*[Ff]iles?|href|SYSTEM)\s*=?\s*["']([^"'<>]+)["']""")
 # Files of what runs have of each part: by name, the measure, and the heads of the columns.
 OF_PARTS = {
     "queues.csv": ("queues", ("signal", "standing")),
@@ -108,6 +113,33 @@ def digest_of_files(scenario: Scenario) -> hashlib.blake2b:
     if scenario.configured is not None:
         digest.update(repr(scenario.configured.arguments).encode())
     return digest
+
+
+def all_inputs(paths: Iterable[Path]) -> list[Path]:
+    """Return files with all that they name, as far as those exist, each once, in a fixed order.
+
+    Whatever an element names counts, so a file that is there and that SUMO would write counts, too.
+    """
+    found: dict[Path, None] = {}
+    ahead = list(paths)
+    while ahead:
+        path = ahead.pop().resolve()
+        if path not in found and path.is_file():
+            found[path] = None
+            ahead += [path.parent / name for name in _names(path)]
+    return list(found)
+
+
+def _names(path: Path) -> Iterable[str]:
+    try:
+        with opened(path) as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error):
+        return
+    for text in _NAMED.findall(content):
+        for name in unescape(text.decode(errors="replace")).split(","):
+            if name := name.strip():
+                yield name
 
 
 def compare(comparison: Comparison, folder: Path, workers: int) -> list[Run]:

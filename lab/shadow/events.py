@@ -8,12 +8,15 @@ it is what MAXTIME controllers log at the end of a phase, with its seconds as th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from lab.shadow.lamps import Stages
 from lab.shadow.log import Entry, Segment, ShadowLogError
+from lab.tables import write_csv
 from models.networks.form import JunctionEntry
 from models.networks.network import Network
 from models.signals.states import MIN_GREEN_S
@@ -29,6 +32,7 @@ SPLIT = 300
 RESOLUTION_S = 0.1  # of the logs; a clearance of 0 s would end in the moment of its beginning
 MAX_PHASE, MAX_SPLIT = 16, 15
 ADVANCE = "Advance"  # detectors of arrivals, for atspm
+EVENTS, DETECTORS, PHASES = "events.csv", "detectors.csv", "phases.csv"
 _NEMA = re.compile(r"(\d+(?:\+\d+)?)(?::|$)")
 
 
@@ -239,3 +243,51 @@ def _clearances_s(junction: JunctionEntry) -> dict[int, float]:
         at: max((seconds or 0 for row in matrix[at : at + 1] for seconds in row), default=0)
         for at in range(junction.n_places)
     }
+
+
+def write_events(
+    events: Sequence[Event], network: Network, folder: Path, zone: tzinfo
+) -> tuple[Path, ...]:
+    """Write the files that the package ``atspm`` and people read: events, detectors and phases.
+
+    Args:
+        zone: of the times, which have none in the file.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    assert network.file is not None
+    numberings = [Numbering(each) for each in network.file.junctions]
+    tables: dict[str, tuple[str, Iterable[Sequence[object]]]] = {
+        EVENTS: (
+            "TimeStamp DeviceId EventId Parameter",
+            ((_time_stamp(each.time_s, zone), *each[1:]) for each in events),
+        ),
+        DETECTORS: (
+            "DeviceId Phase Parameter Function Junction Lane",
+            (
+                (each.device, each.phase, each.parameter, ADVANCE, each.junction, each.lane)
+                for numbering in numberings
+                for each in numbering.detectors
+            ),
+        ),
+        PHASES: (
+            "DeviceId Junction Action Phases Name State",
+            (row for each in numberings for row in _phases(each)),
+        ),
+    }
+    for name, (head, rows) in tables.items():
+        write_csv(folder / name, head.split(), rows)
+    return tuple(folder / name for name in tables)
+
+
+def _phases(numbering: Numbering) -> Iterator[tuple[object, ...]]:
+    junction = numbering.junction
+    for action, phase in enumerate(junction.phases):
+        numbers = "+".join(map(str, numbering.phases[action]))
+        yield numbering.device, junction.id, action, numbers, phase.name, phase.state
+
+
+def _time_stamp(time_s: float, zone: tzinfo) -> str:
+    time = datetime.fromtimestamp(time_s, zone)
+    return f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03}"

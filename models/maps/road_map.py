@@ -35,7 +35,6 @@ class Road:
     start: Point
     end: Point
     start_name: str
-    end_name: str
     lanes: tuple[DrawnLane, ...]
 
 
@@ -129,8 +128,7 @@ def _roads(junction: JunctionEntry, place: Point) -> Iterator[Road]:
         lanes = tuple(DrawnLane(lane.id, shapes[lane.id]) for lane in group)
         start = lanes[0].shape[0]
         origin = origin_in_words(lanes[0].shape)
-        name = _short(junction.name or junction.id)
-        yield Road(lanes[0].id, start, place, origin, name, lanes)
+        yield Road(lanes[0].id, start, place, origin, lanes)
 
 
 def _arm(place: Point, turn: int, junction: JunctionEntry) -> tuple[Point, ...]:

@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from greenwave.client import Client, GreenwaveError
 from lab.processes import RunFolder
-from lab.shadow.event_files import write_events
-from lab.shadow.events import events_of
+from lab.shadow.events import events_of, write_events
 from lab.shadow.findings import Findings, examine
 from lab.shadow.log import GAP_S, LogWriter, read_log
 from lab.shadow.records import RecordForm

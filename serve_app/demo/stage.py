@@ -13,7 +13,6 @@ from lab.sim.controllers import Control, LongestQueue, observed_vehicles
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.detectors import Detectors
 from lab.sim.environment import layers_of
-from lab.sim.fixed_time import FixedTime
 from lab.sim.observation import Observation
 from lab.sim.options import scenario_of
 from lab.sim.programs import Programs
@@ -24,6 +23,7 @@ from lab.sim.shipped import (
     shipped_demand,
     shipped_scenario,
 )
+from lab.sim.webster import FixedTime
 from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED
 from serve_app.demo.flow_forecasts import FlowForecasts

@@ -8,8 +8,8 @@ import pytest
 from lab.net.net import load_net
 from lab.sim.controllers import open_run
 from lab.sim.detectors import Detectors
-from lab.sim.fixed_time import FixedTime
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from lab.sim.webster import FixedTime
 from models.networks.shipped import SHIPPED
 
 MINUTES = 10

@@ -14,15 +14,14 @@ import sumo
 
 from lab.evaluate.__main__ import REPORTED
 from lab.evaluate.cases import POLICY
-from lab.evaluate.jobs import measured, plan_jobs, run_job
-from lab.evaluate.measures import longest_reds
+from lab.evaluate.jobs import longest_reds, measured, plan_jobs, run_job
 from lab.evaluate.runs import read_runs
 from lab.sim import crossings
 from lab.sim.controllers import policy_control, run
 from lab.sim.daily_demand import HOUR_S
-from lab.sim.fixed_time import FixedTime
 from lab.sim.shipped import shipped_demand, shipped_scenario
 from lab.sim.simulator import Change
+from lab.sim.webster import FixedTime
 from models.networks.file import read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.sim.daily_demand import DAY_S
-from lab.train.forecasts.days import DAYS_PER_WEEK
 from models.artifacts import ColumnScale
 from models.atomic_write import atomic_write
 from models.flow.window import FEATURES, HORIZON, WINDOW
 
 DATA_FILE = Path(__file__).with_name("measurements.npz")
+DAYS_PER_WEEK = 7
 HELD_OUT_WEEKS = 2  # for validation, and as many for the test
 
 MINUTES = 24 * 60

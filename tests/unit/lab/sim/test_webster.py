@@ -11,7 +11,6 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.net.net import load_net
 from lab.sim import programs
 from lab.sim.daily_demand import HOUR_S
-from lab.sim.fixed_time import FixedTime
 from lab.sim.programs import (
     MAX_GREEN_S,
     MIN_GREEN_S,
@@ -25,6 +24,7 @@ from lab.sim.shipped import shipped_demand, shipped_scenario
 from lab.sim.webster import (
     LONGEST_S,
     SHORTEST_S,
+    FixedTime,
     critical_lanes,
     critical_movements,
     cycle_s,

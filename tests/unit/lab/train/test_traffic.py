@@ -11,7 +11,7 @@ pytest.importorskip("libsumo", reason="SUMO is not installed")
 from lab.evaluate.cases import LEVELS, TEST_SEEDS
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario
-from lab.train.forecasts.days import draw_day
+from lab.train.forecasts.generate import draw_day
 from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
 from models.networks.shipped import NET_FILE, SHIPPED
 

@@ -2,7 +2,7 @@
 
 import gzip
 
-from lab.net.inputs import all_inputs
+from lab.evaluate.comparison import all_inputs
 
 
 def test_files_that_are_named_by_files_are_found_at_any_depth(tmp_path):
