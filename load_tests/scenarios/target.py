@@ -10,7 +10,7 @@ import httpx
 import psutil
 
 from greenwave.client import Addresses, InvalidInputError
-from serve_app.cli.hints import make_command
+from serve_app.cli.hints import greenwave_command
 from serve_app.demo.connect import addresses_of
 from serve_app.identity.first_user import known_credentials
 from serve_app.processes.installation import instance_of
@@ -71,7 +71,8 @@ def find_target(port_base: int | None, url: str | None) -> Target:
     if credentials is None:
         raise LoadTestError(
             f"No password is known: {instance.data_dir} has none. Start a system with"
-            f" `{make_command('up', port_base)}`, or set JWT_AUTH_USERNAME and JWT_AUTH_PASSWORD."
+            f" `{greenwave_command('up', port_base)}`, or set JWT_AUTH_USERNAME and"
+            " JWT_AUTH_PASSWORD."
         )
     try:
         return Target(addresses_of(port_base, url), *credentials, instance.processes)

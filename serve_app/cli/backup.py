@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from serve_app.cli.arguments import add_file
-from serve_app.cli.hints import make_command
+from serve_app.cli.hints import greenwave_command
 from serve_app.cli.terminal import notes
 from serve_app.errors import CommandError
 from serve_app.processes.instance import Instance
@@ -42,7 +42,7 @@ def _backup(options: argparse.Namespace) -> None:
 def _restore(options: argparse.Namespace) -> None:
     settings = Settings.of_instance(options.port_base)
     if Instance(settings.data_dir).processes():
-        down = make_command("down", options.port_base)
+        down = greenwave_command("down", options.port_base)
         raise CommandError(f"The system is running. Stop it first: {down}. Nothing was changed.")
     store = _embedded(settings)
     kept = replace(store, options.file)

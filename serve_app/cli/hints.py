@@ -11,14 +11,6 @@ from serve_app.settings import Settings, usual_data_dir
 IS_CHECKOUT = (ROOT / "Makefile").exists()  # and no installed package
 
 
-def make_command(target: str, port_base: int | None) -> str:
-    """Return what to type for a command that the Makefile has, too."""
-    if not IS_CHECKOUT:
-        return greenwave_command(target, port_base)
-    arguments = f' ARGS="--port-base {port_base}"' if port_base else ""
-    return f"{same_folder()}make {target}{arguments}"
-
-
 def greenwave_command(arguments: str, port_base: int | None) -> str:
     """Return what to type for a command of ``greenwave``."""
     ports = f" --port-base {port_base}" if port_base else ""

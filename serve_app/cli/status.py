@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from serve_app.cli.arguments import add_json, add_system
-from serve_app.cli.hints import make_command
+from serve_app.cli.hints import greenwave_command
 from serve_app.cli.terminal import results, write_json
 from serve_app.errors import InstanceError
 from serve_app.processes.installation import edge_of, instance_of, status_file_of
@@ -69,7 +69,7 @@ def running(options: argparse.Namespace) -> Instance:
         raise InstanceError(f"Ray is {starting}. {ray.error or ''}".strip())
     raise InstanceError(
         f"Greenwave is not running {_place(options)}. Start it with"
-        f" `{make_command('up', options.port_base)}`, or name the"
+        f" `{greenwave_command('up', options.port_base)}`, or name the"
         " --port-base and the DATA_DIR of the one that runs."
     )
 
@@ -84,7 +84,7 @@ def _status(options: argparse.Namespace) -> None:
     if options.json:
         write_json(found)
     else:
-        _print(found, make_command("up", options.port_base))
+        _print(found, greenwave_command("up", options.port_base))
     parts = found["applications"] + found.get("processes", [])
     wrong = [each["name"] for each in parts if each["status"] != RUNNING or each.get("not_ready")]
     if not found.get("supervisor", True):

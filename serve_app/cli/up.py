@@ -18,7 +18,7 @@ from typing import Any
 from deployments.store import Store
 from serve_app.cli.arguments import add_config, add_timeout
 from serve_app.cli.deploy import print_problems, read, rollout_of
-from serve_app.cli.hints import greenwave_command, make_command
+from serve_app.cli.hints import greenwave_command
 from serve_app.cli.terminal import results, warn
 from serve_app.configured_network import network_at_root
 from serve_app.errors import ROOT, CommandError, InstanceError
@@ -251,12 +251,12 @@ def print_no_policy(options: argparse.Namespace) -> None:
         "\nThe inference service has no policy: /health is no_model, and predictions are 503."
         "\nTo add one, put a good file in its place, set a new `revision` in the user_config of"
         f" Inference in {os.path.relpath(options.config)}, and run"
-        f" `{make_command('deploy', options.port_base)}`."
+        f" `{greenwave_command('deploy', options.port_base)}`."
     )
 
 
 def print_stop(options: argparse.Namespace) -> None:
-    results.print(f"\nStop it with: {make_command('down', options.port_base)}")
+    results.print(f"\nStop it with: {greenwave_command('down', options.port_base)}")
 
 
 def _print_first_user(options: argparse.Namespace) -> None:
@@ -276,7 +276,7 @@ def _print_first_user(options: argparse.Namespace) -> None:
         results.print(
             f"\nUser of the gateway: {credentials.username}, password: {credentials.password}\n"
             f"Shown only once, and kept in {kept}"
-            f" for `{make_command('demo', options.port_base)}`\n"
+            f" for `{greenwave_command('demo', options.port_base)}`\n"
             f"until you change it with: {passwd}",
         )
     elif kept.exists():

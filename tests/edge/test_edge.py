@@ -149,7 +149,7 @@ def test_with_a_certificate_it_speaks_https(front, tmp_path):
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
     command += ["-subj", "/CN=localhost", "-keyout", str(tmp_path / "key")]
     subprocess.run([*command, "-out", str(tmp_path / "crt")], check=True, capture_output=True)
-    certificate = tmp_path / "edge.pem"
+    certificate = tmp_path / "my certificate.pem"
     certificate.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
     with running(make_edge(tmp_path, front.port, certificate=certificate)) as edge:
         answer = httpx.get(edge.urls()["gateway"] + "/api/x", verify=False, timeout=5)

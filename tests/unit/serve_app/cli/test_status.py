@@ -55,7 +55,7 @@ def test_a_dead_guard_is_reported_and_a_dead_supervisor(start, status, tmp_path)
     assert not {"guard", "supervisor"} & set(status())
     end(guard)
     lines = status()
-    up = f"(start it with `DATA_DIR={tmp_path} make up`)"
+    up = f"(start it with `DATA_DIR={tmp_path} .venv/bin/greenwave up`)"
     assert lines["guard"].split(maxsplit=2)[1:] == ["STOPPED", up]
     assert "not supervised" not in lines["edge"] + lines["Ray"]
     end(supervisor)
