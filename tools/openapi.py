@@ -17,6 +17,7 @@ from deployments.density.service import DensityService
 from deployments.flow.service import FlowService
 from deployments.forecast.api import create_app as create_forecast
 from deployments.gateway.api import create_app as create_gateway
+from deployments.gateway.service import GatewayService
 from deployments.inference.api import create_app as create_inference
 from models.networks.shipped import SHIPPED
 
@@ -44,7 +45,8 @@ def rendered(document: Document) -> str:
 def apps() -> Iterator[tuple[str, FastAPI]]:
     """Yield each service's name and its application, which can describe itself but not answer."""
     yield "inference", create_inference(_NO_SERVICE)
-    yield "gateway", create_gateway(_NO_SERVICE)
+    gateway = GatewayService(_NO_SERVICE, _NO_SERVICE, _NO_SERVICE)
+    yield "gateway", create_gateway(gateway)
     yield "density", create_forecast(DensityService())
     yield "flow", create_forecast(FlowService())
     for name, record_type in record_types().items():

@@ -1,16 +1,28 @@
-"""Reads the body of POST /traffic/action, in the order and with the messages of the contract."""
+"""Reads requests for a decision, in the order and with the messages of the contract."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic_core import from_json
+from starlette.types import Scope
 
 from deployments.gateway.errors import BadRequestError
+from deployments.http.messages import (
+    NOT_A_KEY,
+    NOT_A_RUN_ID,
+    RAW_KEY_HEADER,
+    RAW_RUN_HEADER,
+    is_name,
+)
+from deployments.http.request import header
+from deployments.log import REQUEST_ID_HEADER
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.signals.safety import Shown
@@ -19,7 +31,38 @@ logger = logging.getLogger("ray.serve")
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MAX_SECONDS = 10**9  # thirty years
 MAX_SIMULATION_TIME_S = MAX_SECONDS
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
 NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
+
+
+class Names(NamedTuple):
+    """What a request names.
+
+    Attributes:
+        run: simulation run, None for the default one.
+        key: idempotency key, new unless the client sent one.
+        request_id: for the inference service's log.
+    """
+
+    run: str | None
+    key: str
+    request_id: str | None
+
+
+def read_names(scope: Scope) -> Names:
+    """Read the names in a request's headers.
+
+    Raises:
+        BadRequestError: one is invalid.
+    """
+    run, key = header(scope, RAW_RUN_HEADER), header(scope, RAW_KEY_HEADER)
+    for name, refusal in ((run, NOT_A_RUN_ID), (key, NOT_A_KEY)):
+        if name is not None and not is_name(name):
+            raise BadRequestError(refusal)
+    request_id = header(scope, REQUEST_ID_HEADER)
+    if request_id is not None and not _REQUEST_ID.fullmatch(request_id):
+        request_id = None
+    return Names(run, key or os.urandom(12).hex(), request_id)
 
 
 class ActionQuery(NamedTuple):

@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from fastapi.security import HTTPBearer
 
-from deployments.access.control import AccessControl
-from deployments.gateway.routes import Routes, render_error
+from deployments.gateway.errors import render_error
 from deployments.gateway.schemas import (
     ActionRequest,
     ActionResponse,
@@ -67,7 +66,7 @@ def create_app(
     )
     add_docs(app)
     fast = FastRoutes(app, render_error, counts_others=True, access_log=access_log)
-    _add_routes(fast, Routes(service), service.access)
+    _add_routes(fast, service)
     (probes or Probes()).add_to(fast)
 
     @app.get(
@@ -87,12 +86,12 @@ def create_app(
     return app
 
 
-def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None:
+def _add_routes(fast: FastRoutes, service: GatewayService) -> None:
     traffic = partial(fast.add, dependencies=[_BEARER], tags=["traffic"])
     fast.add(
         "POST",
         "/auth/login",
-        routes.login,
+        service.login,
         max_body=MAX_BODY,
         response_model=LoginResponse,
         responses=_errors(400, 401, 408, 413, 429, 500, 503),
@@ -103,7 +102,7 @@ def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None
     fast.add(
         "GET",
         "/.well-known/jwks.json",
-        routes.keys,
+        service.keys,
         response_model=KeySet,
         responses=_errors(500, 503),
         summary="Keys to verify tokens with",
@@ -112,8 +111,8 @@ def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None
     traffic(
         "GET",
         "/traffic/action",
-        routes.demo,
-        check=partial(access.authenticate, scope="act"),
+        service.demo,
+        check=partial(service.access.authenticate, scope="act"),
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
         responses=_errors(400, 401, 403, 500, 503),
@@ -122,8 +121,8 @@ def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None
     traffic(
         "POST",
         "/traffic/action",
-        routes.act,
-        check=partial(access.authenticate, scope="act"),
+        service.act,
+        check=partial(service.access.authenticate, scope="act"),
         max_body=MAX_BODY,
         takes={"request": (ActionRequest, ...), "run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ActionResponse,
@@ -133,8 +132,8 @@ def _add_routes(fast: FastRoutes, routes: Routes, access: AccessControl) -> None
     traffic(
         "POST",
         "/traffic/reset",
-        routes.reset,
-        check=partial(access.authenticate, scope="reset"),
+        service.reset,
+        check=partial(service.access.authenticate, scope="reset"),
         max_body=MAX_BODY,
         takes={"run": (Run, None), "key": (IdempotencyKey, None)},
         response_model=ResetResponse,

@@ -9,9 +9,13 @@ InferenceUnavailableError        no answer of the inference service; the client 
 
 from __future__ import annotations
 
+import json
 from typing import Literal, get_args
 
-from deployments.http.errors import RefusedError
+from starlette.types import Scope
+
+from deployments.http.errors import RefusedError, describe_error
+from deployments.http.messages import Answer, now_ms
 
 Cause = Literal[
     "unreachable",
@@ -39,6 +43,13 @@ class UnavailableError(RefusedError):
 
     status = 503
     retry_after_s = 1
+
+
+def render_error(scope: Scope, error: Exception) -> Answer:
+    """Render an error in the gateway's one form."""
+    status, message, headers = describe_error(error, "Internal server error")
+    body = {"status": "error", "message": message, "timestamp": now_ms()}
+    return status, json.dumps(body).encode(), headers
 
 
 class InferenceUnavailableError(Exception):

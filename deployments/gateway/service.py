@@ -1,4 +1,4 @@
-"""The gateway without HTTP and Ray: what each route does."""
+"""What each route of the gateway does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pydantic_core import to_json
+from starlette.types import Scope
+
 from deployments.access.control import AccessControl
+from deployments.access.keys import public_keys
 from deployments.aio import SingleFlight
 from deployments.feed.messages import Decision
 from deployments.feed.publisher import WatchedEvents
 from deployments.gateway.action_request import (
     ActionQuery,
+    Names,
     parse_action_request,
     parse_json_object,
     random_observation,
+    read_names,
 )
-from deployments.gateway.errors import CAUSES, InferenceUnavailableError, UnavailableError
+from deployments.gateway.errors import (
+    CAUSES,
+    BadRequestError,
+    InferenceUnavailableError,
+    UnavailableError,
+)
 from deployments.gateway.fallbacks import Fallback
 from deployments.gateway.inference_calls.batcher import Step
 from deployments.gateway.inference_calls.breaker import State
@@ -36,7 +47,8 @@ from deployments.gateway.schemas import (
     signal_of,
 )
 from deployments.http.errors import RefusedError
-from deployments.http.messages import DEFAULT_RUN, now_ms
+from deployments.http.messages import DEFAULT_RUN, JSON_HEADERS, RUN_HEADER, Answer, now_ms
+from deployments.http.request import client_address
 from deployments.log import about, logger
 from deployments.metrics.sampled import Sampled, junction_labels
 from deployments.trace_context import CURRENT
@@ -49,20 +61,11 @@ ActionBody = dict[str, Any]
 """The members of an ActionResponse that are set: the model would double the rendering time."""
 
 MAX_FALLBACKS = 50  # between two reports to the console
-
-
-class Names(NamedTuple):
-    """What a request names.
-
-    Attributes:
-        run: simulation run, None for the default one.
-        key: idempotency key, new unless the client sent one.
-        request_id: for the inference service's log.
-    """
-
-    run: str | None
-    key: str
-    request_id: str | None
+_NOTHING = (b"", b"{}", b"null")
+_TAKES_NOTHING = f"A reset takes no query and no body. Name the run in the header {RUN_HEADER}"
+_GRANT_HEADERS = [*JSON_HEADERS, (b"cache-control", b"no-store")]  # RFC 6749, section 5.1
+# shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
+_KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
 
 
 class _Choice(NamedTuple):
@@ -93,6 +96,8 @@ class GatewayCounts:
 
 class GatewayService:
     """Validates requests, asks the inference service, and falls back.
+
+    The docstrings of its handlers are those of the OpenAPI document.
 
     Args:
         fallback: answers while the inference service does not.
@@ -128,8 +133,9 @@ class GatewayService:
     def breaker_state(self) -> State:
         return self._inference.breaker.state
 
-    async def login(self, body: bytes, address: str) -> LoginResponse:
-        """Exchange credentials for a token; raise what :meth:`.login.Logins.login` raises."""
+    async def login(self, scope: Scope, body: bytes) -> Answer:
+        """Exchange user name and password for an access token."""
+        address = client_address(scope)
         try:
             fields = parse_json_object(body)
             credentials = fields.get("username"), fields.get("password")
@@ -143,38 +149,51 @@ class GatewayService:
             raise
         self.counts.logins["success"] += 1
         self.access.audit.note("login", str(credentials[0]), address)
-        return LoginResponse(
+        grant = LoginResponse(
             accessToken=token, expiresIn=self.access.tokens.lifetime_s, timestamp=now_ms()
         )
+        return 200, to_json(grant), _GRANT_HEADERS
 
-    async def act(self, body: bytes, names: Names) -> ActionBody:
-        """Answer POST /traffic/action.
+    async def keys(self, scope: Scope, body: bytes) -> Answer:
+        """Show the public keys that tokens are verified with, as a JWK Set (RFC 7517).
 
-        Raises:
-            BadRequestError: the request breaks a rule; no state has changed.
+        There are none while the tokens are signed with a shared secret, as they are by default.
         """
+        return 200, public_keys(self.access.tokens.keys, time.time()), _KEYS_HEADERS
+
+    async def act(self, scope: Scope, body: bytes) -> Answer:
+        """Choose the signal of a junction from its observations.
+
+        When the inference service does not answer in time, the answer is the fallback, with the
+        status `fallback_mode (inference service down)`: RED, or what a fixed-time plan says. A step
+        that was late may still have been made.
+        A request that is repeated with its `Idempotency-Key` gets that step's decision.
+        """
+        names = read_names(scope)
         safely = self._guard is not None
         return await self._decide(parse_action_request(body, safely, self.network), names)
 
-    async def demo(self, names: Names) -> ActionBody:
-        """Answer GET /traffic/action, for a random junction.
+    async def demo(self, scope: Scope, body: bytes) -> Answer:
+        """Decide for a random junction with made-up observations.
 
-        Junction and observation follow from the key, so that a repeated request is the same step.
+        A request that is repeated with its `Idempotency-Key` gets the same junction and decision.
         """
-        source = random.Random(names.key)
+        names = read_names(scope)
+        source = random.Random(names.key)  # so that a repeated request is the same step
         junction = source.choice(list(self.network.junctions.values()))
         observation = random_observation(junction, source)
         query = ActionQuery(junction.id, observation, None, made_up(junction, observation))
         return await self._decide(query, names)
 
-    async def _decide(self, query: ActionQuery, names: Names) -> ActionBody:
+    async def _decide(self, query: ActionQuery, names: Names) -> Answer:
         run, key, request_id = names
         step = Step(run, query.junction_id, query.obs, key, request_id, CURRENT.get())
         choice = await self._choose(query, step)
         action, safety = choice.action, None
         if self._guard is not None and query.shown is not None:
             action, safety = self._guard.decide(query.junction_id, query.shown, action)
-        return self._answer(query.junction_id, action, choice, safety)
+        answer = self._answer(query.junction_id, action, choice, safety)
+        return 200, to_json(answer), JSON_HEADERS
 
     async def _choose(self, query: ActionQuery, step: Step) -> _Choice:
         """Return the choice of the policy, or of the fallback.
@@ -230,17 +249,23 @@ class GatewayService:
             )
         return answer
 
-    async def reset(self, names: Names) -> ResetResponse:
-        """Clear a run's hidden states.
+    async def reset(self, scope: Scope, body: bytes) -> Answer:
+        """Clear the hidden states of all junctions.
 
-        Raises:
-            UnavailableError: the inference service is down; the states may be as they were.
+        A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
+        if scope["query_string"] or b"".join(body.split()) not in _NOTHING:
+            raise BadRequestError(_TAKES_NOTHING)
+        names = read_names(scope)
+        who, where = self.access.authenticate(scope, "reset").subject, client_address(scope)
+        detail = f"run {names.run or DEFAULT_RUN}"
         try:
             await self._inference.reset(*names)
         except InferenceUnavailableError as error:
+            self.access.audit.note("reset", who, where, f"{detail}, not confirmed")
             raise UnavailableError("The inference service did not confirm the reset") from error
-        return ResetResponse()
+        self.access.audit.note("reset", who, where, detail)
+        return 200, to_json(ResetResponse()), JSON_HEADERS
 
     async def health(self) -> HealthResponse:
         """Return whether the inference service is healthy; simultaneous requests share a call."""

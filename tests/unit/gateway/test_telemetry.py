@@ -1,12 +1,10 @@
 from deployments.feed.messages import NO_DEMAND, Demand
 from deployments.gateway.errors import InferenceUnavailableError
-from deployments.gateway.service import Names
 from deployments.gateway.telemetry import GatewayReporter
 from deployments.http.messages import DEFAULT_RUN
 from deployments.request_times import RequestTimes
 from models.networks.shipped import JUNCTIONS
 
-NAMES = Names(None, "key", None)
 BODY = b'{"junctionId": "300839359", "observations": [1, 0, 1]}'
 
 
@@ -17,10 +15,10 @@ async def test_answers_and_fallbacks_of_watched_runs_are_told(
     reporter.on_demand_changed(Demand(True, frozenset({"watched", DEFAULT_RUN})))
     await client.post("/traffic/action", content=BODY, headers=bearer)
     inference.error = InferenceUnavailableError("unreachable")
-    for run in ("watched", "another", None):
-        await service.act(BODY, Names(run, "key", None))
+    for named in ({"X-Simulation-Run": "watched"}, {"X-Simulation-Run": "another"}, {}):
+        await client.post("/traffic/action", content=BODY, headers=bearer | named)
     contents = reporter.take()
-    assert (contents.requests, sum(contents.latencies)) == (4, 1), "three came by no route"
+    assert (contents.requests, sum(contents.latencies)) == (4, 4)
     assert contents.fallbacks["unreachable"] == 3
     assert contents.runs == {"watched": 1, "another": 1, DEFAULT_RUN: 1}
     assert [each.run for each in contents.decisions] == ["watched", DEFAULT_RUN]
@@ -30,14 +28,13 @@ async def test_answers_and_fallbacks_of_watched_runs_are_told(
     assert reporter.take().decisions == []
 
 
-async def test_while_nobody_watches_nothing_is_noted(service, inference):
+async def test_while_nobody_watches_nothing_is_noted(service, inference, act):
     reporter = GatewayReporter(service, RequestTimes())
     inference.error = InferenceUnavailableError("unreachable")
-    await service.act(BODY, NAMES)
+    await act()
     reporter.on_demand_changed(Demand(True, frozenset({DEFAULT_RUN})))
     reporter.on_demand_changed(NO_DEMAND)
     for junction in JUNCTIONS:
-        body = BODY.replace(b"300839359", junction.encode())
-        await service.act(body, NAMES)
+        await act(junction)
     contents = reporter.take()
     assert (contents.decisions, contents.runs) == ([], {})
