@@ -64,11 +64,6 @@ class InferenceMetrics:
             "Steps of a shadow: agreed or differed in the action, failed, or skipped",
             ("states", "outcome"),
         )
-        self._passed_on = Total(
-            "inference_steps_passed_on",
-            "Steps that were not finite by a canary, and were left to the policy in service",
-            _ROLE,
-        )
         self._at_capacity = Total(
             "inference_requests_without_place", "Requests refused at the cap of hidden states", ()
         )
@@ -102,7 +97,6 @@ class InferenceMetrics:
             faults = product({junction for junction, _ in counts.predictions}, FAULTS)
             failed = {(*role, *what): counts.failed_detectors[what] for what in faults}
             self._failed_detectors.publish(failed)
-        self._passed_on.publish({role: counts.passed_on})
         tags = role._asdict()
         for batch in counts.batches.take():
             self._batch_size.observe(len(batch.agents), tags)

@@ -181,9 +181,10 @@ class Policies:
     def at_capacity(self) -> bool:
         return any(variant.batcher.at_capacity for variant in self._variants.values())
 
-    def batcher_of(self, run: str) -> Batcher:
-        """Return the batcher of the policy that answers a run."""
-        return self._variant_of(run).batcher
+    def variant_of(self, run: str) -> Variant:
+        """Return the policy that answers a run."""
+        canary = self.canary
+        return canary.variant if canary is not None and canary.answers(run) else self.primary
 
     def batchers_of(
         self, keys: Sequence[Key], rows: Sequence[int]
@@ -193,16 +194,8 @@ class Policies:
             return [(self.primary.batcher, rows)]
         divided: defaultdict[Batcher, list[int]] = defaultdict(list)
         for row in rows:
-            divided[self.batcher_of(keys[row].run)].append(row)
+            divided[self.variant_of(keys[row].run).batcher].append(row)
         return divided.items()
-
-    def states_of(self, run: str) -> str:
-        """Return the namespace of a run's hidden states."""
-        return self._variant_of(run).states
-
-    def _variant_of(self, run: str) -> Variant:
-        canary = self.canary
-        return canary.variant if canary is not None and canary.answers(run) else self.primary
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
         """Serve what is configured; a file that is refused leaves its policy as it is.
@@ -246,25 +239,16 @@ class Policies:
         return self.canary
 
     def _serve(self, primary: Variant, canary: Canary | None) -> None:
-        """Let these answer from now on.
-
-        Requests that are queued already stay with their batcher. So a variant that still has some
-        is kept, without a shadow, until a later change finds it idle. Its counts and its fallback
-        stay as they are.
-        """
+        """Let these answer from now on; queued requests stay with their batcher."""
+        self.primary.shadow = None
         self.primary, self.canary = primary, canary
         served = [primary] if canary is None else [primary, canary.variant]
-        busy = [each for each in self._variants.values() if not each.batcher.idle]
-        self._variants = {each.states: each for each in (*busy, *served)}
-        for variant in self._variants.values():
-            variant.shadow = None
+        self._variants = {each.states: each for each in served}
         primary.count_with(self.counts[Role("primary", primary.states)])
-        primary.batcher.fallback = None
         self._shadow = self._shadow_of(canary)
         if canary is not None:
             variant = canary.variant
             variant.count_with(self.counts[Role("candidate", variant.states)])
-            variant.batcher.fallback = primary.batcher
             primary.shadow = self._shadow
 
     def _shadow_of(self, canary: Canary | None) -> Shadow | None:

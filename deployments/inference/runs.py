@@ -96,7 +96,7 @@ class Runs:
         return info
 
     def _info(self, summary: RunSummary) -> RunInfo:
-        namespace = self._service.policies.states_of(summary.run)
+        namespace = self._service.policies.variant_of(summary.run).states
         junctions = self._service.network.junctions
         steps = {name: n for name, n in summary.steps_of(namespace).items() if name in junctions}
         return RunInfo(run=summary.run, steps=steps, idle_seconds=summary.idle_s)
@@ -109,8 +109,8 @@ class Runs:
         """Begin a run anew from the hidden states of another one, of all policies."""
         if run_of(run, None) == run_of(fork, None):
             raise InferenceError(400, "A run cannot be forked to itself")
-        namespace = self._service.policies.states_of(run)
-        if namespace != self._service.policies.states_of(fork):
+        namespace = self._service.policies.variant_of(run).states
+        if namespace != self._service.policies.variant_of(fork).states:
             raise InferenceError(
                 409, f"A canary answers one of the two runs; choose another name than '{fork}'"
             )
@@ -122,7 +122,7 @@ class Runs:
 
     async def export(self, run: str) -> bytes:
         """Return the file of a run that has states."""
-        namespace = self._service.policies.states_of(run_of(run, None))
+        namespace = self._service.policies.variant_of(run_of(run, None)).states
         found = await or_refusal(self._service.engine.read(run, namespace))
         junctions = [each for each in self._service.network.ids if each in found]
         if not junctions:
@@ -141,7 +141,7 @@ class Runs:
     async def restore(self, run: str, file: bytes, key: str | None) -> RunSteps:
         """Begin a run anew from a file of this or another run."""
         service, request_id = self._service, request_id_of(key)
-        namespace = service.policies.states_of(run_of(run, None))
+        namespace = service.policies.variant_of(run_of(run, None)).states
         # not in the event loop: the file may be large
         states = await asyncio.to_thread(_read_file, file, service.network, service.state_width)
         steps = await or_refusal(service.engine.write(run, states, namespace, request_id))

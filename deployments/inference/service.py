@@ -133,7 +133,7 @@ class InferenceService:
         junction = self.checked(junction_id, obs)
         if not self.policies.loaded:
             raise model_not_loaded()
-        return self.policies.batcher_of(run).submit(
+        return self.policies.variant_of(run).batcher.submit(
             Key(run, junction_id),
             (junction.agent_index, obs),
             request_id,

@@ -68,12 +68,10 @@ class BatcherCounts:
 
     Attributes:
         at_capacity: requests for a new state that were refused at the limit on states.
-        passed_on: steps that the model refused, and that were left to the fallback.
         raced: rows that another replica changed meanwhile, and that were stepped again.
     """
 
     at_capacity: int = 0
-    passed_on: int = 0
     raced: int = 0
 
 
@@ -89,7 +87,6 @@ class Batcher:
         step_span: name of the span that covers a turn in traces.
 
     Attributes:
-        fallback: makes the steps that this model refuses. Without one they fail.
         on_step: is called with each batch, after its responses; an error of it is logged.
         counts: may be replaced by others, which then count on.
     """
@@ -103,7 +100,6 @@ class Batcher:
         namespace: str = "",
         step_span: str = "step",
     ) -> None:
-        self.fallback: Batcher | None = None
         self.on_step: Callable[[SteppedBatch], None] | None = None
         self.counts = BatcherCounts()
         self.form = form
@@ -149,10 +145,6 @@ class Batcher:
             if some:
                 lane.add(*pieces_of(rows, outcomes, some))
 
-    def take_over(self, piece: Piece) -> None:
-        """Queue rows that another batcher has not answered."""
-        self._lane_of(piece.keys[0].run).add(piece)
-
     def _lane_of(self, run: str) -> _Lane:
         lanes = self._lanes
         return lanes[0] if len(lanes) == 1 else lanes[shard_of(run, len(lanes))]
@@ -165,10 +157,7 @@ class Batcher:
             piece.fail(None, why)
             self.counts.at_capacity += len(piece.names)
             self._at_capacity_until = self._loop.time() + min(why.retry_after_s, AT_CAPACITY_S)
-        for piece in turn.respond(passes_on=self.fallback is not None):
-            assert self.fallback is not None, "without one, they have failed"
-            self.counts.passed_on += 1
-            self.fallback.take_over(piece)
+        turn.respond()
         if self.on_step is not None:
             for batch in turn.batches():
                 try:

@@ -319,25 +319,17 @@ class Turn:
                 if rows:
                     yield piece, rows
 
-    def respond(self, passes_on: bool) -> list[Piece]:
-        """Answer every row, but those that are stepped again or have no room.
-
-        Args:
-            passes_on: whether to leave those that the model refused.
-
-        Returns:
-            Those that were left.
-        """
-        left, is_whole = list[Piece](), not (self.written.raced or self.written.refused)
+    def respond(self) -> None:
+        """Answer every row, but those that are stepped again or have no room."""
+        is_whole = not (self.written.raced or self.written.refused)
         for round in self._rounds:
             if not (round.plain and is_whole):
-                left += self._respond_singly(round, passes_on)
+                self._respond_singly(round)
             elif len(round.pieces) == 1:
                 round.pieces[0].set(None, round.outputs, round.steps)
             else:
                 for piece, first, after in round.parts():
                     piece.set(None, round.outputs[first:after], round.steps[first:after])
-        return left
 
     def no_room(self) -> Iterator[Piece]:
         """Yield the rows that have no room, for the reason of :attr:`written`."""
@@ -360,16 +352,14 @@ class Turn:
             if batch.keys:
                 yield batch
 
-    def _respond_singly(self, round: _Round, passes_on: bool) -> Iterator[Piece]:
+    def _respond_singly(self, round: _Round) -> None:
         _, raced, refused, _ = self.written
         for piece, first, after in round.parts():
             for row in range(first, after):
                 answer, place = round.outputs[row], round.places[row]
                 if place in raced or place in refused:
                     continue
-                if not isinstance(answer, Exception):
-                    piece.set([row - first], [answer], [round.steps[row]])
-                elif not passes_on or isinstance(answer, KeyReusedError | NotBegunError):
+                if isinstance(answer, Exception):
                     piece.fail([row - first], answer)
                 else:
-                    yield piece.take([row - first])
+                    piece.set([row - first], [answer], [round.steps[row]])

@@ -79,7 +79,6 @@ def figures(sums: Sums) -> dict[str, float | None]:
         "mean_entropy_nats": _ratio(sums["entropy_sum"], sums["entropy_count"]),
         "mean_step_ms": _ratio(sums["step_ms_sum"], sums["step_ms_count"]),
         "observed_out_of_range": _ratio(outside, outside + inside),
-        "steps_passed_on": int(sums["steps_passed_on_total"]),
         "shadow_agreement": _ratio(sums["shadow_agreed"], compared),
         "shadow_compared": int(compared),
         "shadow_skipped": int(sums["shadow_skipped"]),

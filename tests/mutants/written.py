@@ -74,7 +74,6 @@ MUTANTS = [Mutant(*each) for each in (
     ("policies share their states", "turn", "if other:\n            left", "if False:\n            left"),
     ("a policy begins anew", "turn", "if name in kept:", "if False:"),
     ("what the model refuses is kept", "turn", "isinstance(output, StateError)}", "False}"),
-    ("the fallback begins a sequence", "turn", "KeyReusedError | NotBegunError", "KeyReusedError"),
     ("a turn has no end", "batcher", "MAX_ROWS = 512", "MAX_ROWS = 1 << 30"),
     ("requests do not wait for their table", "batcher", "if now - self._unavailable_since < LONGEST_OUTAGE_S:", "if False:"),
     ("requests wait for ever", "batcher", "if now - self._unavailable_since < LONGEST_OUTAGE_S:", "if True:"),

@@ -52,9 +52,8 @@ class FakeService(InferenceService):
             problem=None,
             at_capacity=False,
             primary=SimpleNamespace(slot=SimpleNamespace(model=None)),
-            batcher_of=lambda run: self,
+            variant_of=lambda run: SimpleNamespace(batcher=self, states=""),
             batchers_of=lambda keys, rows: [(self, rows)],
-            states_of=lambda run: "",
         )
         self.policies = policies  # type: ignore[assignment]
         answers: dict[str, Any] = {"runs": [], "read": {}, "write": {}, "fork": {}}

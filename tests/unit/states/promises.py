@@ -31,12 +31,11 @@ class Policy(NamedTuple):
     """A variant of the model.
 
     Attributes:
-        refused: it refuses the multiples of this number, which the fallback steps, if there is one.
+        refused: it refuses the multiples of this number.
     """
 
     name: str
     refused: int = 0
-    fallback: Policy | None = None
 
 
 @dataclass
@@ -74,7 +73,7 @@ class Promises:
     # Steps
 
     def step(self, policy: Policy, step: Step) -> Outcome:
-        """Make one step, without a fallback."""
+        """Make one step."""
         key, number, request_id, continues = step
         state = self.states.get(key) or State(policy.name)
         known = state.receipts.get(request_id or "")
@@ -97,28 +96,21 @@ class Promises:
         self.states[key] = state
         return tape, n_steps
 
-    def turn(
-        self, policy: Policy, steps: Sequence[Step], found: Sequence[Any]
-    ) -> list[Outcome | None]:
+    def turn(self, policy: Policy, steps: Sequence[Step], found: Sequence[Any]) -> list[Outcome]:
         """Make the steps of one state, and return the outcomes that they must have.
 
         Args:
             found: outcomes that were answered. A promise does not say which of several states has
                 the last room, so that :class:`TooManyStatesError` is taken from them.
-
-        Returns:
-            The outcomes; None for steps that the model has refused and a fallback makes.
         """
         (key,) = {step.key for step in steps}
         before = deepcopy(self.states.get(key))
-        outcomes: list[Any] = [self.step(policy, step) for step in steps]
+        outcomes = [self.step(policy, step) for step in steps]
         after = self.states.get(key)
         grows = after is not None and after.n_rows > (before.n_rows if before else 0)
         if grows and set(found) == {TooManyStatesError}:
             self._put(key, before)
             return [TooManyStatesError] * len(steps)
-        if policy.fallback is not None:
-            outcomes = [None if each is RefusedError else each for each in outcomes]
         return outcomes
 
     def would_step(self, policy: Policy, steps: Sequence[Step]) -> bool:
