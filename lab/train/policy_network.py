@@ -129,7 +129,8 @@ class Driver:
         self._policy.load_state_dict(
             {name: torch.from_numpy(each) for name, each in weights.items()}
         )
-        self._layout, self._avail_actions = InputLayout(network), avail_actions_of(network)
+        self._layout = InputLayout(network, one_hot=True)
+        self._avail_actions = avail_actions_of(network)
         self._hidden = torch.zeros(network.n_agents, HIDDEN_DIM)
 
     @torch.inference_mode()

@@ -20,13 +20,16 @@ class InputLayout:
     there are few, otherwise as the number that :class:`~models.policy.step.PolicyStep` looks up.
     The policy decides whether to use the agent.
 
+    Args:
+        one_hot: whether agents are one-hots in any case, as training has them.
+
     Attributes:
         width: of a row.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, one_hot: bool = False) -> None:
         self.network = network
-        self.one_hot = network.n_agents <= MAX_ONE_HOT
+        self.one_hot = one_hot or network.n_agents <= MAX_ONE_HOT
         self.width = network.max_obs + (network.n_agents if self.one_hot else 1)
         self._max_obs = network.max_obs
         self._obs_sizes = network.obs_sizes

@@ -5,7 +5,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab.train.policy_network import mask_logits
+pytest.importorskip("libsumo", reason="SUMO is not installed")
+
+from lab.sim.controllers import PolicyController
+from lab.train.policy_network import Driver, as_arrays, mask_logits
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
@@ -51,6 +54,19 @@ def test_an_agent_of_epymarls_form_is_served_as_it_answers_there(tmp_path, city,
     assert step.confidences == pytest.approx(expected.values.numpy(), abs=1e-4)
     assert step.actions.tolist() == expected.indices.tolist()
     assert step.finite.all()
+
+
+@pytest.mark.parametrize("city", CITIES)
+def test_training_drives_by_what_is_served(city):
+    network = CITIES[city]
+    agent = agent_for(network)
+    driver = Driver(as_arrays(agent.state_dict()), network)
+    controller = PolicyController(PolicyStep(agent.state_dict(), network), network)
+    observations = {name: [0.5] * each.obs_size for name, each in network.junctions.items()}
+    for _ in range(2):
+        _, logits = driver.step(observations)
+        chosen = controller.act(observations)  # type: ignore[arg-type]
+        assert [*chosen.values()] == logits.argmax(1).tolist()
 
 
 @SEES_AGENTS
