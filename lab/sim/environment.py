@@ -105,7 +105,7 @@ class Environment:
         self._signals = self._new_signals()
         self._broken = self._draw_broken(seed)
         self._queues = Queues(self.scenario.network)
-        return self._observe(self._detect)
+        return self._observe()
 
     @property
     def is_over(self) -> bool:
@@ -156,7 +156,7 @@ class Environment:
         begin_s, end_s = self.scenario.counted_s
         if begin_s < self.time_s <= end_s:
             self._queues.count(self.standing)
-        return self._observe(self._detect)
+        return self._observe()
 
     def _simulate(self) -> None:
         """Let SUMO reach the present second; loops report each of its steps."""
@@ -166,10 +166,6 @@ class Environment:
         while libsumo.simulation.getTime() < self.time_s:
             libsumo.simulationStep()
             self._loops.look()
-
-    def true_observations(self) -> Observations:
-        """Return the observations as they are while all detectors work."""
-        return self._observe(self.standing if self.scenario.counts == "standing" else self.vehicles)
 
     def standing(self, lane: str) -> int:
         """Return the standing vehicles on any lane of the net."""
@@ -284,7 +280,7 @@ class Environment:
     def _detect(self, lane: str) -> float:
         return self.detected(lane, self.scenario.counts)
 
-    def _observe(self, count: Count) -> Observations:
+    def _observe(self) -> Observations:
         calls_s: dict[str, float] = {}
         observed = self.scenario.network.pedestrian_calls
         if observed:
@@ -293,7 +289,7 @@ class Environment:
         observations = {}
         for name, junction in self._junctions.items():
             signal = self._signals[name]
-            counted = [lane.count(count) for lane in junction.lanes]
+            counted = [lane.count(self._detect) for lane in junction.lanes]
             if observed:
                 counted += [calls_s.get(each, 0.0) for each in junction.crossings]
             observations[name] = encode_observation(

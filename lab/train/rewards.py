@@ -64,13 +64,11 @@ class Rewards:
     def state(self, observed: Observations) -> Floats:
         """Return the whole network for a central critic: more than any detector sees.
 
-        All observations, of detectors that work; per lane what they leave out, all vehicles or
-        those that stand; per junction the vehicles that wait to enter; how much of the time is
-        over; and what is known of the demand.
+        All observations; per lane what they leave out, all vehicles or those that stand; per
+        junction the vehicles that wait to enter; how much of the time is over; and what is known of
+        the demand.
         """
         environment, scenario = self._environment, self._environment.scenario
-        if scenario.detector_reads is not None:
-            observed = environment.true_observations()
         count = environment.standing if scenario.counts == "all" else environment.vehicles
         lanes = [lane for each in self._junctions for lane in each.lanes]
         shares = [lane.count(count) / lane.capacity for lane in lanes]
