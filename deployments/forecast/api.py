@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import Scope
 
 from deployments.forecast.service import ForecastService
 from deployments.http.access_log import AccessLog
 from deployments.http.docs import add_docs
-from deployments.http.errors import RefusedError, declared_detail_errors, render_error
+from deployments.http.errors import declared_detail_errors, render_error
 from deployments.http.fast_routes import FastRoutes
-from deployments.http.messages import JSON_HEADERS, Answer, Handle
 from deployments.http.probes import Probes
 
 _HEALTH = "Return whether a model is loaded and ready, and why a swap has failed; always 200."
-
-logger = logging.getLogger("ray.serve")
-
-Forecast = Callable[[bytes], Awaitable[bytes]]
-
-
-def prediction(forecast: Forecast) -> Handle:
-    """Make the handler of a route that predicts; defects are answered as the contract says.
-
-    Args:
-        forecast: from the body of a request to the body of its answer.
-    """
-
-    @wraps(forecast)
-    async def predict(scope: Scope, body: bytes) -> Answer:
-        try:
-            return 200, await forecast(body), JSON_HEADERS
-        except RefusedError:
-            raise
-        except Exception as error:
-            logger.exception("A forecast failed")
-            raise RefusedError(f"Prediction error: {error}", 500) from error
-
-    return predict
 
 
 def declared_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -76,7 +48,7 @@ def create_app(
     fast.add(
         "POST",
         service.path,
-        prediction(service.predict),
+        service.predict,
         max_body=service.max_body,
         tags=["prediction"],
         **service.operation,

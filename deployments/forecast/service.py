@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
+from starlette.types import Scope
 
 from deployments.batcher import Batcher, settle
 from deployments.feed.messages import Contents, Demand, FlowForecast
 from deployments.feed.publisher import WatchedEvents
 from deployments.http.errors import RefusedError
+from deployments.http.messages import JSON_HEADERS, Answer
+from deployments.log import logger
 from deployments.metrics.sampled import Sampled
 from deployments.model_slot import ModelSlot
 from models.artifacts import InvalidArtifactError
@@ -63,15 +66,21 @@ class ForecastService(ABC, Generic[Model, Question, Inputs, Outputs]):
         self._batches: Sampled[tuple[int, float, Inputs]] = Sampled()
         self._batcher: Batcher[Question, bytes] = Batcher(self._run)
 
-    async def predict(self, body: bytes) -> bytes:
-        """Answer a request for a forecast.
+    async def predict(self, scope: Scope, body: bytes) -> Answer:
+        """Answer a request for a forecast; a defect is answered as the contract says.
 
         Raises:
             RefusedError: with the status and the detail of the answer.
         """
-        question = self.parse(body)
-        self._served()
-        return await self._batcher.submit(question)
+        try:
+            question = self.parse(body)
+            self._served()
+            return 200, await self._batcher.submit(question), JSON_HEADERS
+        except RefusedError:
+            raise
+        except Exception as error:
+            logger.exception("A forecast failed")
+            raise RefusedError(f"Prediction error: {error}", 500) from error
 
     def _served(self) -> Model:
         if self.slot.model is None:

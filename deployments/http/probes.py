@@ -57,41 +57,6 @@ def store_check(store: Readable) -> Check:
     return Check(lambda: store.get("readiness", "probe"), "The store does not serve.")
 
 
-class Readiness:
-    """Runs all checks when a client asks, at most once in a period.
-
-    A client that asks meanwhile waits for a moment, and then gets the result before: a store that
-    hangs delays no probe.
-    """
-
-    def __init__(self, checks: Mapping[str, Check]) -> None:
-        self._checks = checks
-        self._results: dict[str, str] = {}
-        self._checked_at = -math.inf
-        self._running = SingleFlight(self._run_checks)
-
-    async def results(self) -> Mapping[str, str]:
-        """Return ``ok`` or the failure, by check."""
-        age_s = asyncio.get_running_loop().time() - self._checked_at
-        if age_s >= PERIOD_S:
-            patience_s = PATIENCE_S if age_s < OLD_S else None
-            await asyncio.wait([self._running.start()], timeout=patience_s)
-        return self._results
-
-    @property
-    def ready(self) -> bool:
-        """Whether the last results lack nothing that is required."""
-        return all(
-            outcome == OK or not self._checks[name].required
-            for name, outcome in self._results.items()
-        )
-
-    async def _run_checks(self) -> None:
-        outcomes = await asyncio.gather(*map(_outcome, self._checks.values()))
-        self._results = dict(zip(self._checks, outcomes, strict=True))
-        self._checked_at = asyncio.get_running_loop().time()
-
-
 async def _outcome(check: Check) -> str:
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -123,7 +88,10 @@ class ReadyzBody(BaseModel):
 
 
 class Probes:
-    """The two probes of a replica. Their docstrings are those of the OpenAPI document.
+    """The two probes of a replica. Their handlers' docstrings are those of the OpenAPI document.
+
+    All checks run when a client asks, at most once in a period. A client that asks meanwhile waits
+    for a moment, and then gets the result before: a store that hangs delays no probe.
 
     Args:
         check_health: raises an error when a background task has stopped; the message says which.
@@ -136,7 +104,23 @@ class Probes:
         checks: Mapping[str, Check] = _NO_CHECKS,
     ) -> None:
         self._check_health = check_health
-        self._readiness = Readiness(checks)
+        self._checks = checks
+        self._results: dict[str, str] = {}
+        self._checked_at = -math.inf
+        self._running = SingleFlight(self._run_checks)
+
+    async def results(self) -> Mapping[str, str]:
+        """Return ``ok`` or the failure, by check."""
+        age_s = asyncio.get_running_loop().time() - self._checked_at
+        if age_s >= PERIOD_S:
+            patience_s = PATIENCE_S if age_s < OLD_S else None
+            await asyncio.wait([self._running.start()], timeout=patience_s)
+        return self._results
+
+    async def _run_checks(self) -> None:
+        outcomes = await asyncio.gather(*map(_outcome, self._checks.values()))
+        self._results = dict(zip(self._checks, outcomes, strict=True))
+        self._checked_at = asyncio.get_running_loop().time()
 
     async def livez(self, scope: Scope, body: bytes) -> Answer:
         """Return whether the process answers and its background tasks run."""
@@ -152,8 +136,10 @@ class Probes:
 
     async def readyz(self, scope: Scope, body: bytes) -> Answer:
         """Return whether this replica has all that its work needs, as of the last second."""
-        checks = await self._readiness.results()
-        ready = self._readiness.ready
+        checks = await self.results()
+        ready = all(
+            outcome == OK or not self._checks[name].required for name, outcome in checks.items()
+        )
         answer = ReadyzBody(status="ready" if ready else "not ready", checks=dict(checks))
         return _answer(answer, ready)
 

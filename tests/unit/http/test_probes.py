@@ -18,7 +18,6 @@ from deployments.http.probes import (
     PERIOD_S,
     Check,
     Probes,
-    Readiness,
     store_check,
 )
 from deployments.store import StoreUnavailable
@@ -59,7 +58,7 @@ def store():
 
 @pytest.fixture
 def readiness(store):
-    return Readiness({"store": store_check(store)})
+    return Probes(checks={"store": store_check(store)})
 
 
 class TestReadiness:
@@ -119,7 +118,7 @@ class TestReadiness:
     async def test_a_look_is_no_part_of_the_request_that_began_it(self):
         request = contextvars.ContextVar("request", default="none")
         seen: list[str] = []
-        readiness = Readiness({"model": Check(lambda: seen.append(request.get()), TROUBLE)})
+        readiness = Probes(checks={"model": Check(lambda: seen.append(request.get()), TROUBLE)})
         request.set("cancelled by Serve when its client goes")
         await readiness.results()
         assert seen == ["none"]
@@ -136,8 +135,8 @@ class TestReadiness:
             calls["defect"] += 1
             raise RuntimeError("a secret")
 
-        readiness = Readiness(
-            {
+        readiness = Probes(
+            checks={
                 "model": Check(lambda: True, "No model is loaded."),
                 "states": Check(lambda: False, "A state actor does not answer."),
                 "store": Check(hang, TROUBLE),

@@ -306,7 +306,7 @@ class TestStatus:
         async with client_of(create_app(empty_service, probes)) as client:
 
             async def checks() -> Any:
-                probes._readiness._checked_at = -math.inf
+                probes._checked_at = -math.inf
                 response = await client.get("/readyz")
                 assert response.status_code == (
                     200 if {"ok"} == {*response.json()["checks"].values()} else 503
