@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
-import httpx
-
 from serve_app.cli.arguments import CLUSTER_CONFIG, add_config
 from serve_app.cli.terminal import results
 from serve_app.errors import CommandError
@@ -95,13 +93,11 @@ def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
     """Return the configs of our applications as they were deployed, by name.
 
     Raises:
-        CommandError: the dashboard does not answer, or nothing of ours is deployed.
+        CommandError: nothing of ours is deployed.
+        httpx.HTTPError: the dashboard does not answer.
     """
-    try:
-        applications = dashboard.applications()
-    except httpx.HTTPError as error:
-        raise CommandError(f"No cluster answers at {dashboard.url}: {error}") from error
-    served = {name: each.get("deployed_app_config") for name, each in applications.items()}
+    applications = dashboard.applications().items()
+    served = {name: each.get("deployed_app_config") for name, each in applications}
     ours = {name: config for name, config in served.items() if config and module_of(config)}
     if not ours:
         raise CommandError(f"The cluster at {dashboard.url} serves nothing to compare with.")

@@ -15,6 +15,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import shtab
 from pydantic import ValidationError
 
@@ -189,6 +190,8 @@ def _in_words(error: Exception) -> str:
         return _invalid(error)
     if type(error).__module__.partition(".")[0] in (*PACKAGES, "greenwave"):
         return f"{str(error).rstrip('.')}."
+    if isinstance(error, httpx.HTTPError):
+        return f"A call of {error.request.url} failed: {error}."
     return _file_error(error) if isinstance(error, OSError) else ""
 
 

@@ -73,7 +73,10 @@ def test_a_cluster_without_our_applications_or_without_an_answer_is_reported(ray
     assert node() == (1, "", f"The cluster at {url} serves nothing to compare with.\n")
     ray_api.status = 0
     refused = node()
-    assert (refused.code, refused.err.startswith(f"No cluster answers at {url}: ")) == (1, True)
+    assert (refused.code, refused.err.startswith(f"A call of {url}/api/serve")) == (
+        1,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

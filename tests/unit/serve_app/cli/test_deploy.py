@@ -107,4 +107,4 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(
         config["http_options"]["port"]
     }
     ray_api.status = 500
-    assert f"No cluster answers at {ray_api.url}" in greenwave("status", *cluster).err
+    assert f"A call of {ray_api.url}/api/serve" in greenwave("status", *cluster).err
