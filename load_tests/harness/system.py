@@ -175,7 +175,7 @@ def start_edge(edge: Edge) -> ManagedEdge:
     """Start an edge without a supervisor, and return when every port answers.
 
     Raises:
-        EdgeError, CannotStartError: it cannot start.
+        EdgeError: it cannot start.
     """
     edge.check()
     managed = ManagedEdge(edge)

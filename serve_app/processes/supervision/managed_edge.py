@@ -20,7 +20,7 @@ from serve_app.errors import EdgeError
 from serve_app.processes.edge import Edge, check_ports
 from serve_app.processes.haproxy import forward_log
 from serve_app.processes.replica_servers import ReplicaServerError
-from serve_app.processes.supervision.managed_process import CannotStartError, logger
+from serve_app.processes.supervision.managed_process import logger
 
 POLL_S = 0.2
 RECONCILE_S = 0.5
@@ -50,8 +50,8 @@ class ManagedEdge:
                 target=forward_log, args=[haproxy.stderr, logger], name="haproxy", daemon=True
             ).start()
             return psutil.Process(haproxy.pid)
-        except (EdgeError, OSError, psutil.NoSuchProcess) as error:
-            raise CannotStartError(str(error)) from error
+        except (OSError, psutil.NoSuchProcess) as error:
+            raise EdgeError(str(error)) from error
 
     def wait(self) -> str:
         servers, front = self._edge.replica_servers(), self._edge.serve_front()

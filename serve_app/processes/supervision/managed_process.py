@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from serve_app.errors import CommandError
 from serve_app.processes.status_file import StatusFile
 
 logger = logging.getLogger("greenwave.supervision")
@@ -17,10 +18,6 @@ FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 
 
-class CannotStartError(RuntimeError):
-    """The process cannot start now; the message is one sentence."""
-
-
 class ManagedProcess(Protocol):
     """A process under supervision."""
 
@@ -28,7 +25,7 @@ class ManagedProcess(Protocol):
         """Start it unless it runs; return when it started, in seconds of Unix time.
 
         Raises:
-            CannotStartError: it cannot start now.
+            CommandError: it cannot start now.
         """
 
     def wait(self) -> str:
@@ -55,7 +52,7 @@ def supervise(
         try:
             status_file.record_start(process.start_or_adopt())
             error = process.wait()
-        except CannotStartError as refusal:
+        except CommandError as refusal:
             error = str(refusal)
         if stopping.is_set():
             return

@@ -13,7 +13,7 @@ import psutil
 
 from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.instance import Instance
-from serve_app.processes.supervision.managed_process import CannotStartError, logger
+from serve_app.processes.supervision.managed_process import logger
 from serve_app.ray_dashboard import RayDashboard
 from serve_app.rollout.deploy import deploy, failures, is_building, is_deploying
 from serve_app.rollout.releases import Releases
@@ -74,10 +74,8 @@ class ManagedRay:
                 instance.start()
                 head = instance.head()
             return self._watch(head)
-        except InstanceError as error:
-            raise CannotStartError(str(error)) from error
         except (psutil.Error, KeyError) as error:
-            raise CannotStartError("Ray ended while it started.") from error
+            raise InstanceError("Ray ended while it started.") from error
 
     def _watch(self, head: psutil.Process | None) -> float:
         if not head:

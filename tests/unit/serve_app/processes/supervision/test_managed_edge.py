@@ -13,12 +13,12 @@ import pytest
 
 from load_tests.harness.free_ports import free_ports
 from load_tests.harness.waiting import wait_until
+from serve_app.errors import EdgeError
 from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import OF_EDGE, Ports
 from serve_app.processes.status_file import StatusFile
 from serve_app.processes.supervision.managed_edge import ManagedEdge
-from serve_app.processes.supervision.managed_process import CannotStartError
 from tests.unit.serve_app.processes.test_replica_servers import PARSED, written_by_serve
 
 
@@ -99,7 +99,7 @@ def test_a_taken_port_is_reported_with_its_holder(edge):
         holder.bind(("127.0.0.1", edge.instance.ports.loans))
         holder.listen()
         taken = f"port {edge.instance.ports.loans} is taken by .* \\(process"
-        with pytest.raises(CannotStartError, match=taken):
+        with pytest.raises(EdgeError, match=taken):
             ManagedEdge(edge).start_or_adopt()
 
 

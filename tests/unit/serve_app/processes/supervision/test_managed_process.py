@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
+from serve_app.errors import CommandError
 from serve_app.processes.status_file import Status, StatusFile
 from serve_app.processes.supervision.managed_process import (
     FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
-    CannotStartError,
     supervise,
 )
 
@@ -23,7 +23,7 @@ class FakeProcess:
 
     def start_or_adopt(self) -> float:
         if isinstance(self.lives[0], str):
-            raise CannotStartError(str(self.lives.pop(0)))
+            raise CommandError(str(self.lives.pop(0)))
         return 1000.0 + self.now
 
     def wait(self) -> str:

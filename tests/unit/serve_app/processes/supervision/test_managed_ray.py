@@ -17,7 +17,6 @@ import pytest
 
 from serve_app.errors import InstanceError
 from serve_app.processes.supervision import managed_ray
-from serve_app.processes.supervision.managed_process import CannotStartError
 from serve_app.processes.supervision.managed_ray import (
     DEPLOY_POLL_S,
     FIRST_STAGE_S,
@@ -115,7 +114,7 @@ def kill_vital(instance: FakeInstance, name: str) -> None:
 
 def test_a_refused_start_is_reported(ray, instance):
     instance.refusal = "Port 8000 (for http) is taken by nginx (process 7)."
-    with pytest.raises(CannotStartError, match="taken by nginx"):
+    with pytest.raises(InstanceError, match="taken by nginx"):
         ray.start_or_adopt()
 
 
