@@ -135,12 +135,13 @@ class TableServer:
         names: Sequence[bytes],
         versions: list[bytes],
         raws: Sequence[bytes],
-        aside: Mapping[int, tuple[bytes, bytes]],
+        aside: Mapping[int, Sequence[bytes]],
     ) -> Any:
         self._require_rows(raws)
         rows = self._table.form.of(raws)
         rows.versions = versions
-        number, raced, refused, why = self._table.write(names, Read(number, rows), None, aside)
+        left = {at: (name, row) for at, (name, row) in aside.items()}  # LMDB takes no lists
+        number, raced, refused, why = self._table.write(names, Read(number, rows), None, left)
         return number, list(raced), list(refused), why and _packed(why)
 
     def _replace(self, operation: Sequence[Any], rows: Mapping[bytes, bytes], result: Any) -> Any:

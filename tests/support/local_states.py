@@ -18,10 +18,10 @@ class LocalShard:
 
     connected = True
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Any) -> None:
         self.table = table
 
-    async def copied(self, table: Table, number: int) -> None:
+    async def copied(self, table: Any, number: int) -> None:
         pass
 
     async def close(self) -> None:

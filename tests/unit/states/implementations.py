@@ -5,10 +5,13 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from deployments.stateful.batcher import Shard
+from deployments.stateful.channel import Address, Channel, connect, listen
+from deployments.stateful.remote import RemoteTable, TableServer
 from deployments.stateful.table import Table
 from tests.support.local_states import LocalShard, open_table
 from tests.unit.states.tape import FORM
@@ -31,8 +34,8 @@ Implementation = Callable[[Path, int], AbstractAsyncContextManager[States]]
 """Opens the states in a folder, with a limit on their number in each shard."""
 
 
-def local(n_shards: int, awaited: bool = False) -> Implementation:
-    """Return tables that the replicas map, or whose methods are coroutines."""
+def local(n_shards: int) -> Implementation:
+    """Return tables that the replicas map."""
 
     @asynccontextmanager
     async def opened(folder: Path, limit: int) -> AsyncIterator[States]:
@@ -40,34 +43,41 @@ def local(n_shards: int, awaited: bool = False) -> Implementation:
         for each in folders:
             each.mkdir()
         tables = [open_table(each, FORM, limit) for each in folders]
-        replica_tables: Sequence[Any] = [Awaited(each) for each in tables] if awaited else tables
-        yield States(tables, lambda: [LocalShard(table) for table in replica_tables])
+        yield States(tables, lambda: [LocalShard(table) for table in tables])
         for table in tables:
             table.close()
 
     return opened
 
 
-class Awaited:
-    """A table whose methods are coroutines, as one on another machine."""
+@asynccontextmanager
+async def connected(
+    serve: Callable[[Channel], Awaitable[None]], n: int = 1
+) -> AsyncIterator[tuple[list[RemoteTable], Address]]:
+    """Open n connections to what serves them."""
+    address, server = await listen("127.0.0.1", serve)
+    tables = [RemoteTable(await connect(address), FORM) for _ in range(n)]
+    yield tables, address
+    for table in tables:
+        table.close()
+    server.close()
+    await asyncio.sleep(0.01)
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._table, name)
-
-        async def call(*arguments: Any) -> Any:
-            await asyncio.sleep(0)
-            return method(*arguments)
-
-        return call
+@asynccontextmanager
+async def remote(folder: Path, limit: int) -> AsyncIterator[States]:
+    """Open a table that three replicas use over connections."""
+    table = open_table(folder, FORM, limit)
+    async with connected(TableServer(table, asyncio.sleep).serve, 3) as (tables, _):
+        in_turn = cycle(tables)
+        yield States([table], lambda: [LocalShard(next(in_turn))], durable=True)
+    table.close()
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "one shard": local(1),
     "three shards": local(3),
-    "awaited": local(1, awaited=True),
+    "over a connection": remote,
 }
 
 

@@ -15,11 +15,12 @@ from deployments.stateful.batcher import MAX_ROWS, Batcher
 from deployments.stateful.calls import LONGEST_PIECE, RowOutcomes, StepResult
 from deployments.stateful.engine import Engine
 from deployments.stateful.errors import OutcomeUnknownError, TooManyStatesError, UnavailableError
+from deployments.stateful.remote import TableServer
 from deployments.stateful.row import Key
 from deployments.stateful.table import Operation, Table
 from deployments.stateful.turn import SteppedBatch
 from tests.support.local_states import LocalShard, open_table
-from tests.unit.states.implementations import Awaited, InterruptedShard, Pause
+from tests.unit.states.implementations import InterruptedShard, Pause, connected
 from tests.unit.states.tape import FORM, RAISES, RefusedError, Tape, answers_of, print_of, rows_of
 
 KEY, OTHER = Key("run", "junction"), Key("other", "junction")
@@ -92,13 +93,14 @@ class TestCancelledRequests:
         assert states.table.counts()[0] == 1
 
     async def test_a_request_that_is_cancelled_in_its_turn_fails_no_other(self, states):
-        batcher = states.batcher(LocalShard(Awaited(states.table)))  # type: ignore[arg-type]
-        first, rows = batcher.submit(KEY, 1), call(batcher, [KEY], [2])
-        other = batcher.submit(KEY, 3)
-        await asyncio.sleep(0)
-        first.cancel()
-        rows.cancel()
-        assert numbers_of(await other) == [1, 2, 3]
+        async with connected(TableServer(states.table, asyncio.sleep).serve) as ([table], _):
+            batcher = states.batcher(LocalShard(table))
+            first, rows = batcher.submit(KEY, 1), call(batcher, [KEY], [2])
+            other = batcher.submit(KEY, 3)
+            await asyncio.sleep(0)
+            first.cancel()
+            rows.cancel()
+            assert numbers_of(await other) == [1, 2, 3]
 
 
 class TestFailures:
