@@ -84,7 +84,9 @@ REPORTED = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.evaluate", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("study", nargs="?", choices=STUDIES, default=POLICY)
     parser.add_argument("--policy", type=Path, help="file to evaluate, or RESCO's folder of files")
     parser.add_argument(
@@ -122,11 +124,11 @@ def main() -> None:
         jobs = plan_jobs(options.study, seeds, policy, options.safe_policy, options.maps)
         if options.only:
             wanted = {*options.only}
+            names = {name for job in jobs for name in (job.case.name, job.traffic.name)}
+            if not wanted <= names:
+                unknown, known = ("; ".join(sorted(some)) for some in (wanted - names, names))
+                parser.error(f"no run is of {unknown}; known: {known}")
             jobs = [job for job in jobs if wanted & {job.case.name, job.traffic.name}]
-        if not jobs:
-            parser.error(
-                "no run is of these; the study has other names, or the policy is not there"
-            )
         runs = evaluate(jobs, file, UNFINISHED, options.workers, chosen.columns)
     except (InvalidNetworkError, InvalidPolicyFileError, InvalidScenarioError) as error:
         sys.exit(str(error))

@@ -177,7 +177,7 @@ def test_runs_that_the_file_or_the_folder_has_are_not_made_again(tmp_path, monke
         (["--seeds", "0"], "--seeds 0 is less than 1"),
         (["--workers", "0"], "--workers 0 is less than 1"),
         ([RESCO], "name the folder of RESCO's maps"),
-        (["--only", "actuatde"], "no run is of these; the study has other names"),
+        (["--only", "actuatde"], "no run is of actuatde; known: "),
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_made(
