@@ -13,6 +13,7 @@ from deployments.stateful.row import RECEIPTS
 from load_tests.harness.free_ports import free_port
 from serve_app.processes.edge import Edge
 from tests.edge.conftest import ROUTES, Front, assert_error_of, make_edge, running
+from tests.support.waiting import until
 
 PATHS = {
     "inference": "/predict_action",
@@ -210,10 +211,8 @@ class Load:
             thread.join()
 
     def more(self, n_answers: int) -> None:
-        target, deadline = len(self.answers) + n_answers, time.monotonic() + 10
-        while len(self.answers) < target:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        target = len(self.answers) + n_answers
+        until(lambda: len(self.answers) >= target, lambda: len(self.answers), 10)
 
     def _work(self) -> None:
         with httpx.Client(timeout=10) as client:
@@ -245,10 +244,7 @@ def test_when_the_front_is_back_requests_go_there_again(tmp_path):
         front.close()
         load.more(50)
         front = Front(front.port)
-        deadline = time.monotonic() + 60
-        while not front.reached:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: front.reached)
     front.close()
     fallback.close()
     assert {status for _, status in load.answers} == {200}
@@ -274,14 +270,15 @@ def test_the_open_inference_protocol_has_its_own_form_of_errors(edge):
 
 
 def test_an_outage_that_lasts_gets_a_503_at_once(tmp_path):
+    answers: dict[str, httpx.Response] = {}
+
+    def are_quick() -> bool:
+        started = time.monotonic()
+        answers.update({listener: post(edge, listener) for listener in PATHS})
+        return time.monotonic() - started < 0.5
+
     with running(make_edge(tmp_path, free_port())) as edge:
-        deadline = time.monotonic() + 60
-        while True:
-            started = time.monotonic()
-            answers = {listener: post(edge, listener) for listener in PATHS}
-            if time.monotonic() - started < 0.5:
-                break
-            assert time.monotonic() < deadline
+        until(are_quick)
     for listener, answer in answers.items():
         assert_is_503_of_its_service(answer, listener, unknown=False)
 
@@ -300,12 +297,9 @@ def test_a_service_that_serve_does_not_know_yet_is_unavailable_and_the_others_ar
     front = Front()
     front.routes = {"/": "inference"}
     with running(make_edge(tmp_path, front.port)) as edge:
-        deadline = time.monotonic() + 60
-        while (answer := post(edge, "gateway")).status_code == 200:
-            assert time.monotonic() < deadline
-        assert_is_503_of_its_service(answer, "gateway", unknown=False)
+        until(lambda: post(edge, "gateway").status_code == 503)
+        assert_is_503_of_its_service(post(edge, "gateway"), "gateway", unknown=False)
         assert post(edge, "inference").status_code == 200
         front.routes = ROUTES
-        while post(edge, "gateway").status_code != 200:
-            assert time.monotonic() < deadline
+        until(lambda: post(edge, "gateway").status_code == 200)
     front.close()

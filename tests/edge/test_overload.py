@@ -10,6 +10,7 @@ import httpx
 from serve_app.processes.edge import AT_ONCE, WAITING, Edge
 from tests.edge.conftest import Front, make_edge, running
 from tests.edge.test_outages import assert_is_503_of_its_service, post
+from tests.support.waiting import until
 
 CORES = os.cpu_count() or 1
 HUNG = (
@@ -26,6 +27,10 @@ def waiting_at(edge: Edge) -> int:
 
 def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once(tmp_path):
     front = Front()
+
+    def reached() -> int:
+        return front.reached.count("POST /predict_action")
+
     with running(make_edge(tmp_path, front.port)) as edge:
         clients = [
             socket.create_connection(edge.listeners()["inference"], timeout=10)
@@ -35,22 +40,16 @@ def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once
             for client in clients:
                 client.sendall(HUNG)
             # What comes before the last of the clients is in place takes that place, and waits.
-            deadline = time.monotonic() + 4
-            while (waiting := waiting_at(edge)) < WAITING * CORES:
-                assert time.monotonic() < deadline, f"only {waiting} wait"
+            until(lambda: waiting_at(edge) >= WAITING * CORES, stalled_s=4)
             began = time.monotonic()
             answer = post(edge, "inference", "not found")
             assert 0.4 < time.monotonic() - began < 5
             assert_is_503_of_its_service(answer, "inference", unknown=False)
-            deadline = time.monotonic() + 10
-            while (reached := front.reached.count("POST /predict_action")) < AT_ONCE * CORES:
-                assert time.monotonic() < deadline, f"only {reached} have reached the front"
-            assert reached == AT_ONCE * CORES
+            until(lambda: reached() >= AT_ONCE * CORES, reached, 10)
+            assert reached() == AT_ONCE * CORES
             assert post(edge, "gateway").status_code == 200  # which has separate places
         finally:
             for client in clients:
                 client.close()
-        deadline = time.monotonic() + 10
-        while post(edge, "inference").status_code != 200:
-            assert time.monotonic() < deadline
+        until(lambda: post(edge, "inference").status_code == 200, stalled_s=10)
     front.close()

@@ -3,7 +3,11 @@
 import pytest
 
 from deployments.access.audit import MAX_DISTINCT, MAX_TEXT, OTHERS, AuditBuffer, AuditLog, Entry
+from deployments.access.control import AccessControl
+from deployments.access.keys import Keys
+from deployments.access.tokens import Tokens
 from deployments.store import StoreUnavailable
+from tests.unit.access.conftest import SECRET
 
 
 class Clock:
@@ -134,3 +138,11 @@ async def test_a_field_is_short_and_does_nothing_to_a_terminal(log, buffer, text
         assert len(field) <= MAX_TEXT
         assert field.isprintable()
         field.encode()
+
+
+async def test_what_is_noted_is_kept_when_a_replica_stops(log, buffer):
+    keys = Keys.of_secret(SECRET)
+    access = AccessControl(Tokens(keys, 60, 5), lambda: keys, buffer)
+    access.audit.note("login", "ann", "203.0.113.9")
+    await access.close()
+    assert [each.event for each in await log.entries()] == ["login"]

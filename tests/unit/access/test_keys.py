@@ -1,10 +1,13 @@
 """Which key signs, which verify, and what a file of keys must be."""
 
+import asyncio
 import json
 
 import jwt
 import pytest
 
+from deployments.access.audit import AuditBuffer, AuditLog
+from deployments.access.control import AccessControl
 from deployments.access.keys import (
     ALGORITHMS,
     MAX_KEYS,
@@ -20,7 +23,7 @@ from deployments.access.keys import (
 )
 from deployments.access.tokens import Tokens
 from deployments.http.errors import UnauthorizedError
-from tests.support.virtual_time import Clock
+from tests.support.virtual_time import Clock, virtual_time
 from tests.unit.access.conftest import NOW, SECRET, forge
 
 
@@ -76,6 +79,19 @@ def test_a_key_that_was_taken_away_is_refused_at_once_although_its_token_was_kno
     tokens.use(Keys([new]))
     with pytest.raises(UnauthorizedError, match="invalid"):
         tokens.verify(token)
+
+
+@virtual_time
+async def test_tokens_follow_the_keys(store):
+    read = [Keys.of_secret(SECRET)]
+    tokens = Tokens(read[0], 60, 5)
+    audit = AuditBuffer(AuditLog(store.as_store()))
+    await AccessControl(tokens, lambda: read[0], audit).start()
+    token = tokens.issue("ann")
+    read[0] = Keys([key_of_secret(SECRET), new_key("HS256", 0)])
+    while tokens.keys is not read[0]:
+        await asyncio.sleep(0.1)
+    assert tokens.verify(token).subject == "ann"
 
 
 def test_a_token_without_a_kid_may_be_of_any_shared_secret_and_of_nothing_else(clock):

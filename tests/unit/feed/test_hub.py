@@ -3,18 +3,18 @@ import asyncio
 from deployments.feed.hub import COLLECT_S, FORGET_S, LISTEN_S, MAX_REPORTS, MAX_RUNS, Hub
 from deployments.feed.messages import NO_DEMAND, Demand
 from tests.support.virtual_time import virtual_time
-from tests.unit.feed.reports import report
+from tests.unit.console.reports import report
 
 
 @virtual_time
 async def test_each_report_reaches_all_who_watch_once_and_nobody_who_comes_later():
     hub = Hub()
-    assert hub.report(report(1)) == NO_DEMAND
+    assert hub.report(report(requests=1)) == NO_DEMAND
     for watcher in ("one", "other"):
         assert await hub.collect(watcher, []) == []
-    assert hub.report(report(2)) == Demand(True)
+    assert hub.report(report(requests=2)) == Demand(True)
     for watcher in ("one", "other"):
-        assert await hub.collect(watcher, []) == [report(2)]
+        assert await hub.collect(watcher, []) == [report(requests=2)]
         assert await hub.collect(watcher, []) == []
 
 
@@ -26,8 +26,8 @@ async def test_a_watcher_has_a_report_as_soon_as_it_comes():
     assert now() - began == COLLECT_S
     collecting = asyncio.create_task(hub.collect("one", []))
     await asyncio.sleep(0.3)
-    hub.report(report(1))
-    assert await collecting == [report(1)]
+    hub.report(report(requests=1))
+    assert await collecting == [report(requests=1)]
     assert now() - began == COLLECT_S + 0.3
 
 
@@ -63,7 +63,7 @@ async def test_what_is_kept_for_a_watcher_that_collects_too_seldom_is_bounded():
     hub = Hub()
     await hub.collect("one", [])
     for number in range(MAX_REPORTS + 10):
-        hub.report(report(number))
+        hub.report(report(requests=number))
     collected = await hub.collect("one", [])
     assert len(collected) == MAX_REPORTS
-    assert collected[-1] == report(MAX_REPORTS + 9)
+    assert collected[-1] == report(requests=MAX_REPORTS + 9)

@@ -18,7 +18,7 @@ from deployments.feed.publisher import (
     Publisher,
 )
 from tests.support.virtual_time import virtual_time
-from tests.unit.feed.reports import SOURCE
+from tests.unit.console.reports import INFERENCE
 
 WATCHED = Demand(True, frozenset({"run"}))
 MOMENT_S = PERIOD_S / 4
@@ -96,7 +96,7 @@ class FakeFeed:
 def start(demand: Demand = NO_DEMAND) -> tuple[FakeService, FakeFeed]:
     """Report to a feed, until the loop of the test ends."""
     service, feed = FakeService(), FakeFeed(demand)
-    PeriodicTask("The feed", Publisher(SOURCE, service, feed.find).step, PERIOD_S)
+    PeriodicTask("The feed", Publisher(INFERENCE, service, feed.find).step, PERIOD_S)
     return service, feed
 
 
@@ -116,7 +116,7 @@ async def test_while_somebody_watches_it_tells_what_there_is_and_whose_it_is():
     await asyncio.sleep(10 * PERIOD_S + MOMENT_S)
     assert service.demands == [WATCHED]
     assert [report.contents.requests for report in feed.reports] == list(range(1, 11))
-    assert {report.source for report in feed.reports} == {SOURCE}
+    assert {report.source for report in feed.reports} == {INFERENCE}
     feed.say(NO_DEMAND)
     await asyncio.sleep(2 * PERIOD_S)
     assert service.demands == [WATCHED, NO_DEMAND]

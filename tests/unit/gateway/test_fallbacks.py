@@ -1,4 +1,4 @@
-"""The fallback by plan: what it answers, by which clock, and that nobody else sees a change."""
+"""The fallback by plan: what it answers, by which clock, and where all detectors have failed."""
 
 import datetime
 
@@ -8,6 +8,7 @@ from deployments.gateway.errors import InferenceUnavailableError
 from deployments.gateway.fallbacks import Fallback, configured_plan
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import FALLBACK_STATUS, SIGNAL_OF_ACTION
+from models.networks.network import lane_names
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, InvalidPlanError, read_plan
 from tests.support.virtual_time import Clock
@@ -16,6 +17,8 @@ from tests.unit.gateway.test_api import assert_error
 DOWN = InferenceUnavailableError("unreachable")
 PLAN = read_plan(SHIPPED_PLAN, SHIPPED)
 SIDE_STREET = "300839359"
+LANES = lane_names(SHIPPED)[SIDE_STREET]
+RUSH_S = 27_000
 
 
 @pytest.fixture
@@ -78,3 +81,47 @@ def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():
     )
     with pytest.raises(InvalidPlanError, match=r"behind the safety layer, phases of junction \S+ "):
         configured_plan(GatewayOptions(fallback="plan", safety=True, plan_file=SHIPPED_PLAN))
+
+
+def fail_all(inference):
+    inference.failed_detectors = dict.fromkeys(LANES, "frozen")
+
+
+async def test_the_plan_answers_for_a_junction_without_working_detectors(act, inference, service):
+    wanted = PLAN.at(SIDE_STREET, RUSH_S)
+    inference.action = 1 - wanted.phase
+    fail_all(inference)
+    for _ in range(20):
+        body = (await act(simulationTime=RUSH_S)).json()
+    assert body["predictedAction"] == wanted.phase
+    assert (body["status"], body["fallbackPlan"]) == (FALLBACK_STATUS, wanted.plan)
+    assert set(body["failedDetectors"].values()) == {"frozen"}
+    assert service.counts.fallbacks["detectors_failed"] == 20
+    assert len(inference.steps) == 20, "the hidden state goes on"
+    assert service.breaker_state == 0
+
+
+async def test_one_working_detector_keeps_the_policy(act, inference, service):
+    fail_all(inference)
+    del inference.failed_detectors[LANES[0]]
+    inference.action = 1
+    body = (await act(simulationTime=RUSH_S)).json()
+    assert (body["predictedAction"], body["status"]) == (1, "success")
+    assert not service.counts.fallbacks.total()
+
+
+class TestWithoutAPlan:
+    @pytest.fixture
+    def fallback(self):
+        return Fallback()
+
+    async def test_the_policy_decides_by_estimates_for_a_junction_without_detectors(
+        self, act, inference, service
+    ):
+        inference.action = 1
+        fail_all(inference)
+        body = (await act()).json()
+        assert list(body)[-1] == "failedDetectors"
+        assert (body["predictedAction"], body["status"]) == (1, "success")
+        assert body["failedDetectors"] == dict.fromkeys(LANES, "frozen")
+        assert not service.counts.fallbacks.total()
