@@ -14,9 +14,6 @@ from deployments.console.replicas import Replica
 from deployments.feed.hub import COLLECT_S
 from deployments.feed.messages import Contents, Decision, Report, Source
 from deployments.feed.publisher import NoFeedError
-from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.policy.inputs import InputLayout
-from models.policy.step import PolicyStep
 
 INFERENCE = Source("inference", "Inference", "replica-1")
 SMALL = "300839359"
@@ -27,29 +24,6 @@ def decision(run: str = "run", step: int = 1, junction: str = SMALL, **other: An
     values: dict[str, Any] = {"probabilities": [0.75, 0.25, 0.0, 0.0]}
     values |= {"hidden": np.zeros(128, np.float32)} | other
     return Decision(float(step), run, junction, OBSERVATION, 0, step, **values)
-
-
-def real_decision(policy: PolicyStep, file: str) -> Decision:
-    """Make the decision of a policy, which began at another state than zeros."""
-    agent = JUNCTIONS[SMALL].agent_index
-    hidden = np.linspace(-0.5, 0.5, 128, dtype=np.float32)
-    step = policy(
-        InputLayout(SHIPPED).encode([agent], [OBSERVATION]),
-        hidden[None],
-        SHIPPED.unavailable[[agent]],
-    )
-    (probabilities,) = policy.probabilities(step.hidden, SHIPPED.unavailable[[agent]])
-    return Decision(
-        0.0,
-        "run",
-        SMALL,
-        OBSERVATION,
-        int(step.actions[0]),
-        7,
-        probabilities.tolist(),
-        hidden,
-        file,
-    )
 
 
 def report(*decisions: Decision, at: float = 0.0, requests: int = 0, **contents: Any) -> Report:
