@@ -96,16 +96,6 @@ class Contents:
     decisions: list[Decision] = field(default_factory=list)
     forecasts: list[FlowForecast] = field(default_factory=list)
 
-    @property
-    def events(self) -> bool:
-        """Whether there are events."""
-        return bool(self.runs or self.decisions or self.forecasts)
-
-    @property
-    def totals(self) -> tuple[object, ...]:
-        """What is reported repeatedly, and is news when it has changed."""
-        return self.requests, self.breaker, self.fallbacks
-
 
 class Report(NamedTuple):
     """One message of a replica; ``at`` is in seconds since the epoch, by its own clock."""

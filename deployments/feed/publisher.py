@@ -122,10 +122,12 @@ class Publisher:
     async def _report(self, feed: Feed) -> Demand:
         """Report the news, or at least every ALIVE_S that this replica is alive."""
         contents, now = self._reporter.take(), asyncio.get_running_loop().time()
-        is_new = contents.events or contents.totals != self._totals
-        if not is_new and now - self._reported_at < ALIVE_S:
+        totals = contents.requests, contents.breaker, contents.fallbacks
+        has_events = bool(contents.runs or contents.decisions or contents.forecasts)
+        is_silent = totals == self._totals and not has_events
+        if is_silent and now - self._reported_at < ALIVE_S:
             return self._demand
-        self._totals, self._reported_at = contents.totals, now
+        self._totals, self._reported_at = totals, now
         return await feed.report(Report(self._source, time.time(), contents))
 
     async def _lose_feed(self) -> None:

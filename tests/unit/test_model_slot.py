@@ -39,26 +39,20 @@ def slot(reader):
     return ModelSlot("fruit", reader, UnfitError)
 
 
-async def test_a_good_file_takes_the_place_of_the_one_before(slot):
+async def test_a_good_file_takes_the_place_of_the_one_before_and_a_bad_one_says_why(slot, caplog):
     assert (slot.model, slot.problem) == (None, "no fruit file has been read yet")
-    await slot.load("first")
-    await slot.load("second")
-    assert (slot.model, slot.problem) == ("second", None)
-
-
-async def test_a_file_that_cannot_be_served_leaves_the_one_before_and_says_why(slot, caplog):
-    await slot.load("first")
-    await slot.load("bad")
-    assert (slot.model, slot.problem) == ("first", "bad is unfit")
-    assert "the fruit before it stays in service" in caplog.text
-    await slot.load("first")
-    assert slot.problem is None
-
-
-async def test_without_any_good_file_there_is_no_model(slot, caplog):
-    await slot.load("bad")
-    assert slot.model is None
-    assert "no model" in caplog.text
+    for path, model, problem in (
+        ("bad", None, "bad is unfit"),
+        ("first", "first", None),
+        ("second", "second", None),
+        ("bad", "second", "bad is unfit"),
+        ("second", "second", None),
+    ):
+        await slot.load(path)
+        assert (slot.model, slot.problem) == (model, problem)
+    first, second = [each for each in caplog.messages if "bad" in each]
+    assert "no model" in first
+    assert "the fruit before it stays in service" in second
 
 
 async def test_a_defect_of_reading_is_no_refusal():

@@ -26,10 +26,6 @@ def test_statuses_are_counted_apart():
     assert {status: n for status, le, n in times.cumulative() if le == inf} == {200: 2, 503: 1}
 
 
-def test_bounds_rise():
-    assert list(BOUNDS_MS) == sorted(set(BOUNDS_MS))
-
-
 def test_totals_are_those_of_all_statuses():
     times = RouteTimes()
     assert times.totals() == []

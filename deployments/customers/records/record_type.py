@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from deployments.customers.records.errors import InvalidFields, MalformedBody, RecordError
+from deployments.customers.records.errors import InvalidFields, MalformedBody
 
 BROKEN_RULE = "broken_rule"
 
@@ -203,8 +203,3 @@ class RecordType:
     def name(self) -> str:
         """The service's name, last segment of the base path: also its table in the store."""
         return self.base_path.rpartition("/")[2]
-
-    def error_code(self, error: RecordError) -> str:
-        """Return the errorCode of the error response."""
-        status = HTTPStatus(error.status)
-        return f"{status.value} {status.name}" if self.status_in_error_code else status.name

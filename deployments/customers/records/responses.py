@@ -178,34 +178,28 @@ def json_answer(status: int, content: Any, headers: Headers = JSON_HEADERS) -> A
 
 
 def _error_response(record_type: RecordType, error: RecordError) -> Answer:
+    status = HTTPStatus(error.status)
+    code = f"{status.value} {status.name}" if record_type.status_in_error_code else status.name
     body = ErrorResponse(
         apiPath=f"uri={record_type.base_path}",
-        errorCode=record_type.error_code(error),
+        errorCode=code,
         errorMessage=str(error),
         errortime=datetime.now().isoformat(timespec="microseconds"),
     )
     headers = (*JSON_HEADERS, *retry_after(error.retry_after_s))
-    return json_answer(error.status, body.model_dump(), headers)
+    return json_answer(status, body.model_dump(), headers)
 
 
 def _problem(scope: Scope, error: RefusedError | HTTPException) -> Answer:
-    status = HTTPStatus(error.status if isinstance(error, RefusedError) else error.status_code)
-    problem = Problem(
-        title=status.phrase,
-        status=status,
-        detail=_detail(scope, error),
-        instance=quote(scope["path"]),
-    )
-    seconds = error.retry_after_s if isinstance(error, RefusedError) else None
-    headers = (*_PROBLEM_HEADERS, *retry_after(seconds))
-    return json_answer(status, problem.model_dump(), headers)
-
-
-def _detail(scope: Scope, error: RefusedError | HTTPException) -> str:
+    seconds = None
     match error:
         case RefusedError():
-            return str(error)
-        case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
-            return f"Method '{scope['method']}' is not supported."
-        case _:
-            return f"There is no resource {scope['path']}."
+            status, detail, seconds = error.status, str(error), error.retry_after_s
+        case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED as status):
+            detail = f"Method '{scope['method']}' is not supported."
+        case HTTPException(status_code=status):
+            detail = f"There is no resource {scope['path']}."
+    title, instance = HTTPStatus(status).phrase, quote(scope["path"])
+    problem = Problem(title=title, status=status, detail=detail, instance=instance)
+    headers = (*_PROBLEM_HEADERS, *retry_after(seconds))
+    return json_answer(status, problem.model_dump(), headers)

@@ -1,4 +1,4 @@
-"""Every type of record is found, and its document describes every answer."""
+"""The document of each record service describes every answer."""
 
 from typing import Any
 
@@ -7,16 +7,7 @@ import schemathesis
 from schemathesis.checks import CheckFunction
 from schemathesis.specs.openapi import checks
 
-from deployments.customers import record_types
 from tests.unit.customers.requests import MOBILE, new_customer
-
-
-def test_the_three_types_are_found_by_their_modules():
-    assert list(record_types()) == ["accounts", "cards", "loans"]
-    for name, record_type in record_types().items():
-        assert record_type.name == name
-        assert record_type.base_path == f"/api/{name}"
-
 
 # A documented 500 is an answer of the contract, so `not_a_server_error` is not among them; nor are
 # the checks that certain statuses mean certain things.
