@@ -6,20 +6,24 @@ A process that is dead or cut off waits for ever at its next call; nothing of it
 from __future__ import annotations
 
 import asyncio
+import mmap
 import random
+import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
 from deployments.stateful.errors import StateError, UnavailableError
 from deployments.stateful.home import Home
 from deployments.stateful.options import StateOptions
+from deployments.stateful.page import Page
 from deployments.stateful.row import RowForm
 from deployments.stateful.shards import Layout, agree_on_layout
-from deployments.stateful.table import Listed
+from deployments.stateful.table import Listed, Table
 from deployments.store import Expected, Store, StoreUnavailable
 from deployments.store.interface import ALWAYS
 from tests.support.virtual_time import VirtualTimeLoop
@@ -31,10 +35,21 @@ LAYOUT = Layout(1, "a town", str(FORM))
 APP = "states:app"
 DEADLINE_S = 1.5
 LOG = 40
+LOG_BYTES = LOG * 16  # less than so many entries
 
 
 def simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine in virtual time."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
+        SimulatedTable.folder = Path(folder)
+        try:
+            return _simulate(work)
+        finally:
+            while SimulatedTable.opened:
+                SimulatedTable.opened.pop().close()
+
+
+def _simulate(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     loop = VirtualTimeLoop()
     defects, tasks = list[str](), list[asyncio.Task[Any]]()
 
@@ -73,68 +88,62 @@ def version_of(row: bytes) -> tuple[int, int]:
     return int(made["life"]), int(made["step"])
 
 
-class FakeTable:
-    """The methods of a table that a home uses. A row's life is its writer's term."""
+class SimulatedPage(Page):
+    """The page of a table, with a short log, for processes with the clock of a machine."""
 
-    form = FORM
+    SIZE = mmap.PAGESIZE + LOG_BYTES
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.page = SimpleNamespace(valid_until=0.0, copied=0, log_is_filling=False)
-        self.rows: dict[bytes, bytes] = {}
-        self.number = 0
-        self.limit = 0
-        self._log: dict[int, set[bytes]] = {}
-        self._forgotten = 0
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        with path.open("wb") as file:
+            file.truncate(self.SIZE)
+        super().__init__(path)
+        self._clock = clock
 
     def is_valid(self) -> bool:
-        return bool(self.machine.clock() < self.page.valid_until)
+        return self._clock() < self.valid_until
+
+    def require_valid(self) -> None:
+        if not self.is_valid():
+            raise UnavailableError("the term has ended")
+
+
+class SimulatedTable(Table):
+    """A table whose rows have as life the term of their writer."""
+
+    folder: ClassVar[Path]
+    opened: ClassVar[list[Table]] = []
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        path = self.folder / str(len(self.opened))
+        page = SimulatedPage(path.with_suffix(".page"), clock)
+        super().__init__(path, page, FORM, 1 << 24)
+        self.is_valid = page.is_valid
+        self.opened.append(self)
+
+    @property
+    def number(self) -> int:
+        return self.latest()
+
+    @property
+    def rows(self) -> dict[bytes, bytes]:
+        return self.get([row.name for row in super().list()])
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> int:
-        self.number += 1
-        self._log[self.number] = set(changes)
-        for name, row in changes.items():
-            self.rows.pop(name, None)
-            if row is not None:
-                self.rows[name] = row
-        while len(self._log) > LOG:
-            self._forgotten = min(self._log)
-            del self._log[self._forgotten]
-        return self.number
-
-    def get(self, names: Collection[bytes]) -> dict[bytes, bytes]:
-        return {name: self.rows[name] for name in names if name in self.rows}
+        with self._env.begin(write=True) as txn:
+            number: int = txn.id()
+            more = sum(row is not None for row in changes.values())
+            for name, row in changes.items():
+                more -= txn.delete(name)
+                if row is not None:
+                    txn.put(name, row)
+            self._count(txn, self._counts(txn), more)
+            self.page.note(number, list(changes))
+        return number
 
     def list(self, after: bytes = b"", limit: int = 7) -> list[Listed]:
-        names = sorted(name for name in self.rows if name > after)[:limit]
-        used = [int(FORM.rows(self.rows[name])["used"][0]) for name in names]
-        return [Listed(name, 0, 0, each) for name, each in zip(names, used, strict=True)]
-
-    def counts(self) -> tuple[int, int]:
-        return len(self.rows), self.limit
-
-    def set_limit(self, limit: int) -> None:
-        self.number += 1
-        self.limit = limit
-
-    def load(self, rows: Mapping[bytes, bytes]) -> None:
-        assert not self.rows.keys() & rows.keys(), "it would count a row twice"
-        self.number += 1
-        self.rows.update(rows)
-
-    def changed(self, since: int) -> tuple[int, set[bytes] | None]:
-        if not self._forgotten <= since <= self.number:
-            return self.number, None
-        return self.number, {
-            name for number, names in self._log.items() if number > since for name in names
-        }
-
-    def evict(self, run: bytes, is_idle: Callable[[int], bool]) -> None:
-        self.change(dict.fromkeys(name for name in self.rows if name.startswith(run + b"\0")))
+        return super().list(after, limit)
 
     def keep_reserve(self) -> None: ...
-
-    def free_stale_readers(self) -> None: ...
 
 
 class FakeFiles:
@@ -149,7 +158,7 @@ class FakeFiles:
         self._machine.world.n_tables += 1
         nonce = str(self._machine.world.n_tables)
         self.form: Any = SimpleNamespace(nonce=nonce, term=0, tag=LAYOUT.tag)
-        self.table, self.is_new = FakeTable(self._machine), True
+        self.table, self.is_new = SimulatedTable(self._machine.clock), True
         self._machine.tables.append(self.table)
 
     def remember_term(self, term: int) -> None:
@@ -176,7 +185,7 @@ class Machine:
     reaches_store: bool = True
     reaches_ray: bool = True
     files: FakeFiles | None = None
-    tables: list[FakeTable] = field(default_factory=list)
+    tables: list[SimulatedTable] = field(default_factory=list)
 
     def clock(self) -> float:
         return self.ahead_s + now() * self.rate
@@ -376,7 +385,7 @@ class World:
                 await asyncio.sleep(0.2)
                 await process.lives()
 
-    def valid_tables(self) -> list[FakeTable]:
+    def valid_tables(self) -> list[SimulatedTable]:
         return [
             table
             for machine in self.machines

@@ -124,7 +124,7 @@ async def test_the_next_home_waits_for_the_lease_unless_the_first_one_left():
         taken = int(second.machine.clock())
         table: Any = (await world.until_acting()).table
         assert (now() - at >= LEASE_S * MARGIN) != leaves
-        assert table.list() == [Listed(A, 0, 0, table.list()[0].used)]
+        assert table.list() == [Listed(A, 1, 0, table.list()[0].used)]
         assert table.list()[0].used in (taken, taken + 1)
         assert table is not home.table
         assert record(world).term == home.term + 1 + bool(lost)

@@ -14,9 +14,9 @@ from deployments.stateful.options import StateOptions
 from deployments.stateful.shards import copy_row, name_of_copy
 from deployments.store import StoreUnavailable
 from tests.unit.stateful_home.simulated import (
-    FakeTable,
     Machine,
     SimulatedStore,
+    SimulatedTable,
     World,
     now,
     row_of,
@@ -37,7 +37,7 @@ class Judge:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.terms: dict[FakeTable, int] = {}
+        self.terms: dict[SimulatedTable, int] = {}
         self.copies: dict[str, tuple[int, int]] = {}
         self.confirmed: dict[bytes, tuple[int, int]] = {}
         self.n_steps = 0
@@ -60,7 +60,7 @@ class Judge:
                 self._begin(table)
             assert self.terms[table] == max(self.terms.values()), "an earlier table is used again"
 
-    def _begin(self, table: FakeTable) -> None:
+    def _begin(self, table: SimulatedTable) -> None:
         self.terms[table] = max(self.terms.values(), default=0) + 1
         for key, version in self.copies.items():
             row = table.rows.get(name_of_copy(key) or b"")
@@ -75,7 +75,7 @@ class Judge:
             number = table.change({name: row_of(self.terms[table], table.number + 1)})
             self.n_steps += 1
             home = self.world.home
-            if home is not None and home.table is table and source.random() < 0.3:  # type: ignore[comparison-overlap]
+            if home is not None and home.table is table and source.random() < 0.3:
                 version = version_of(table.rows[name])
                 task = asyncio.create_task(self._confirm(home, name, number, version))
                 self._tasks.add(task)
