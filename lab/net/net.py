@@ -8,7 +8,6 @@ import xml.etree.ElementTree as ET
 import zlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,7 +18,6 @@ from lab.net.program import Program, read_phases
 from models.networks.file import InvalidNetworkError
 from models.networks.form import VEHICLE_SPACE_M, Point
 
-_GZIP = b"\x1f\x8b"
 _INNER = "internal", "crossing", "walkingarea"  # functions of edges that are not roads
 
 
@@ -239,17 +237,9 @@ def load_net(path: Path, program: str | None = None, additional: tuple[Path, ...
     return net
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """Open a file of SUMO's, be it packed."""
-    with path.open("rb") as file:
-        packed = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
-        if packed:
-            with gzip.open(file) as content:
-                yield content
-        else:
-            yield file
+def opened(path: Path) -> IO[bytes] | gzip.GzipFile:
+    """Open a file of SUMO's, packed if its name ends with ``.gz``."""
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _elements(file: IO[bytes] | gzip.GzipFile, tag: str | None) -> Iterator[ET.Element]:

@@ -66,7 +66,7 @@ def python(tmp_path_factory) -> Path:
     return folder / "bin" / "python"
 
 
-def read(python: Path, folder: Path, *options: str) -> dict[str, list[list[Any]]]:
+def read(python: Path, folder: Path) -> dict[str, list[list[Any]]]:
     """Export a street of whole cycles, and return the tables that atspm makes of it.
 
     In each cycle, three vehicles arrive at the quay road: two in its green, one in its red.
@@ -77,7 +77,7 @@ def read(python: Path, folder: Path, *options: str) -> dict[str, list[list[Any]]
     street, events = folder / "records.jsonl", folder / "events"
     street.write_text("".join(f"{each.model_dump_json(exclude_none=True)}\n" for each in records))
     call = ["lab", "shadow", "events", str(street), "--network", str(HARBOUR_FILE)]
-    assert main([*call, "--output", str(events), *options]) == 0
+    assert main([*call, "--output", str(events)]) == 0
     ran = subprocess.run([str(python), "-c", READS, str(events)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     tables: dict[str, list[list[Any]]] = json.loads(ran.stdout.splitlines()[-1])
@@ -100,10 +100,3 @@ def test_every_interval_of_the_timeline_is_valid_and_as_long_as_shown(python, tm
     intervals = {tuple(row) for row in read(python, tmp_path)["timeline"]}
     lengths = {("Green", 25.0), ("Yellow", 3.0), ("Red", 2.0), ("Split", 30.0)}
     assert intervals == {(*each, True) for each in lengths}
-
-
-def test_greens_of_an_actuated_controller_gap_out_or_max_out(python, tmp_path):
-    terminations = read(python, tmp_path, "--max-green", "25")["terminations"]
-    assert {row[3] for row in terminations} == {"MaxOut"}
-    terminations = read(python, tmp_path, "--max-green", "26")["terminations"]
-    assert {row[3] for row in terminations} == {"GapOut"}

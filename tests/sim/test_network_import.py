@@ -15,17 +15,9 @@ from models.networks.form import JunctionEntry
 from models.networks.network import network_of
 from models.signals.monitor import make_monitors
 from models.signals.safety import Limits, read_layers
-
-
-def made(folder: Path, *options: str) -> Path:
-    path = folder / "made.net.xml"
-    command = [str(Path(sumo.SUMO_HOME, "bin", "netgenerate")), f"--output-file={path}"]
-    subprocess.run([*command, *options], check=True, capture_output=True, timeout=60)
-    return path
-
+from tests.made_nets import SIGNALS, made_net
 
 GRID = ("--grid", "--grid.number=3", "--default.lanenumber=2")
-SIGNALS = "--default-junction-type=traffic_light"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +47,7 @@ SIGNALS = "--default-junction-type=traffic_light"
     ],
 )
 def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
-    network, notes = import_network(made(tmp_path, *options))
+    network, notes = import_network(made_net(tmp_path / "made.net.xml", *options))
     assert remark in " ".join(notes.sentences())
     assert [each.agent_index for each in network.junctions] == list(range(len(network.junctions)))
     for junction in network.junctions:
@@ -67,7 +59,7 @@ def test_nets_of_netgenerate_are_imported(tmp_path, options, remark):
 def test_nema_actions_are_pairs_of_phases_without_conflicts(tmp_path):
     options = "--grid", "--grid.number=1", "--grid.attach-length=150", "--default.lanenumber=3"
     nema = "--turn-lanes=1", "--no-turnarounds", "--tls.default-type=NEMA", SIGNALS
-    network, notes = import_network(made(tmp_path, *options, *nema))
+    network, notes = import_network(made_net(tmp_path / "made.net.xml", *options, *nema))
     (junction,) = network.junctions
     names = [(phase.name or "").partition(":")[0] for phase in junction.phases]
     assert names == ["1+5", "1+6", "2+5", "2+6", "3+7", "3+8", "4+7", "4+8"]
@@ -86,7 +78,7 @@ def states_of(junction: JunctionEntry) -> list[str]:
 def test_fast_approaches_have_longer_yellows_and_slow_pedestrians_longer_clearances(tmp_path):
     walked = "--grid", "--sidewalks.guess", "--sidewalks.guess.max-speed=30", "--crossings.guess"
     fast = "--crossings.guess.speed-threshold=30", "--default.speed=19.4", SIGNALS
-    net = made(tmp_path, *walked, *fast)
+    net = made_net(tmp_path / "made.net.xml", *walked, *fast)
     (usual, _), (slow, remarks) = import_network(net), import_network(net, walks_at=1.0)
     assert {link.yellow_s for each in usual.junctions for link in each.links or ()} == {None, 5}
     for layer in read_layers(Limits(), network_of(usual)).values():

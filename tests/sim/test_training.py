@@ -1,7 +1,6 @@
 """Training: it ends with a policy that is served, and continues where it stopped killed."""
 
 import csv
-import os
 import subprocess
 import sys
 import time
@@ -333,28 +332,3 @@ def test_a_killed_run_goes_on_to_the_same_curve_with_another_number_of_workers(t
     assert not alive  # workers end with the trainer
     subprocess.run(again, check=True, capture_output=True)
     assert read_curve(killed) == curve
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ((), "checkpoint.pt: not a checkpoint"),
-        (("--start=nan.th",), "nan.th: fc2.bias has values that are not finite"),
-    ],
-)
-def test_what_a_run_cannot_begin_with_ends_it_with_a_sentence(tmp_path, scenario, options, reason):
-    if not options:
-        (tmp_path / "checkpoint.pt").write_bytes(os.urandom(1000))
-    weights = agent_for(network_of(scenario.network)).state_dict()
-    weights["fc2.bias"][0] = torch.nan
-    torch.save(weights, tmp_path / "nan.th")
-    done = subprocess.run(
-        command(tmp_path, scenario, *options),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode
-    assert reason in done.stderr
-    assert "Traceback" not in done.stderr

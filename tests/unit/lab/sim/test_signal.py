@@ -117,19 +117,6 @@ def test_a_guarded_change_shows_yellow_and_all_red_and_reports_both():
     assert signal.may_change
 
 
-def test_guarded_requests_during_a_change_and_minimum_green_are_without_effect():
-    signal = GuardedSignal(LAYER, NO_CONFLICTS)
-    advance(signal, 5)
-    signal.request(1)
-    for _ in range(9):
-        advance(signal, 1)
-        signal.request(0)
-        assert signal.phase == 1
-    advance(signal, 1)
-    signal.request(0)
-    assert signal.phase == 0
-
-
 def test_a_conflict_is_not_shown():
     monitor = ConflictMonitor(2, {(0, 1)}, set())
     GuardedSignal(LAYER, monitor).advance()

@@ -52,11 +52,3 @@ def test_extreme_densities_give_finite_forecasts_that_are_not_negative(value):
     forecast = DensityForecaster(tensors, density_config(), CARD)(np.full((1, 3, 5), value))
     assert np.isfinite(forecast).all()
     assert (forecast >= 0).all()
-
-
-def test_rows_of_a_batch_do_not_meet():
-    tensors = {k: v.numpy() for k, v in density_network(0).state_dict().items()}
-    forecaster = DensityForecaster(tensors, density_config(), CARD)
-    densities = RANDOM.uniform(0, 40, (7, 3, 5))
-    singly = np.concatenate([forecaster(densities[n : n + 1]) for n in range(7)])
-    np.testing.assert_allclose(forecaster(densities), singly, atol=1e-4)

@@ -24,21 +24,6 @@ def windows(n: int) -> np.ndarray:
     return RANDOM.uniform(0, 30, (n, WINDOW, 3))
 
 
-def test_rows_of_a_batch_do_not_meet(forecaster):
-    inputs, rows, observed = windows(5), np.arange(5), np.full(5, 60)
-    together = forecaster(inputs, rows, observed)
-    for n in range(5):
-        alone = forecaster(inputs[n : n + 1], rows[n : n + 1], observed[:1])
-        assert alone.flows[0] == pytest.approx(together.flows[n], abs=1e-4)
-        assert alone.confidences[0] == pytest.approx(together.confidences[n], abs=1e-5)
-
-
-def test_each_junction_has_its_own_forecast(forecaster):
-    inputs = np.repeat(windows(1), 5, axis=0)
-    forecasts = forecaster(inputs, np.arange(5), np.full(5, 60))
-    assert len(set(forecasts.flows.round(3).tolist())) == 5
-
-
 def test_confidence_falls_with_every_minute_that_is_missing(forecaster):
     inputs = np.repeat(windows(1), WINDOW, axis=0)
     observed = np.arange(1, WINDOW + 1)
