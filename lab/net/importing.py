@@ -282,15 +282,13 @@ def _links(net: SumoNet, links: list[SumoLink], size: int) -> tuple[Link, ...]:
     """Return the links, with their indices where these are not their places in the list."""
     in_order = [link.index for link in links] == list(range(size))
     return tuple(
-        Link.model_validate(
-            {
-                "lane": each.lane,
-                "to": each.to,
-                "turn": each.turn,
-                "index": None if in_order else each.index,
-                "shape": net.way(each) or None if each.walked else None,
-                "yellow_s": _yellow_s(net, each),
-            }
+        Link(
+            lane=each.lane,
+            to=each.to,
+            turn=each.turn,
+            index=None if in_order else each.index,
+            shape=net.way(each) or None if each.walked else None,
+            yellow_s=_yellow_s(net, each),
         )
         for each in links
     )

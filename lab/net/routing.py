@@ -6,8 +6,9 @@ and duarouter looks for the fastest way in an empty city.
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +174,8 @@ def _routed(
         if ran.returncode:
             said = next((line for line in ran.stderr.splitlines() if line.strip()), "no reason")
             raise InvalidDemandError(f"SUMO's {router} makes no routes: {said}")
-        routes = "\n".join(_without_head(made.read_text()))
+        # without the router's remark, which says when and in which folder it ran
+        routes = re.sub(r"<!--.*?-->\n", "", made.read_text(), flags=re.DOTALL)
     lost = sum(int(flow["number"]) for flow in flows) - routes.count("<vehicle ")
     if lost:
         raise InvalidDemandError(f"SUMO's {router} finds no way for {lost} of the vehicles.")
@@ -185,14 +187,3 @@ def _flows_file(flows: Sequence[Mapping[str, str]]) -> str:
     for number, flow in enumerate(sorted(flows, key=lambda each: int(each["begin"]))):
         ET.SubElement(root, "flow", {"id": f"flow{number}", **flow})
     return ET.tostring(root, encoding="unicode")
-
-
-def _without_head(text: str) -> Iterator[str]:
-    """Yield the lines but for the router's remark, which names when and in which folder it ran."""
-    remark = False
-    for line in text.splitlines():
-        remark = remark or line.startswith("<!--")
-        if not remark:
-            yield line
-        remark = remark and not line.endswith("-->")
-    yield ""

@@ -22,6 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from models.networks.network import Junction, Network, lane_names
 
 MAX_TIME_S = 1e11
+LONGEST_CELL = 2**31 - 1  # so that no cell of a malformed row ends the reading
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S, allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -100,15 +101,9 @@ class RecordForm:
 
     def read_csv(self, lines: Iterable[str]) -> Iterator[tuple[int, Record | Malformed]]:
         """Yield number and record of each row of a CSV; empty cells are left out."""
+        csv.field_size_limit(LONGEST_CELL)
         rows = csv.DictReader(lines)
-        while True:
-            try:
-                row = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield rows.reader.line_num, Malformed(str(error))
-                continue
+        for row in rows:
             yield rows.line_num, self.read({name: cell for name, cell in row.items() if cell})
 
     def read(self, value: str | Mapping[str, Any]) -> Record | Malformed:

@@ -91,7 +91,7 @@ class Scenario:
         max_walk_wait_s: the layer's longest red of a phase with crossings; None for its longest
             red of every phase.
         detailed: whether a run also measures emissions, waits by approach and the demand by time.
-        cyclic: whether phases keep their cyclic order, see :mod:`models.signals.phase_order`.
+        cyclic: whether phases keep their cyclic order, see :func:`.in_order`.
         bus_weight: vehicles that a bus counts as in observations, queues and rewards.
         program: id of the net's programs that count, where a signal has it; None for its last one.
         detector_reads: the share of its capacity that one detector of each junction reads all the

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from models.signals.monitor import ConflictMonitor
-from models.signals.phase_order import in_order
 from models.signals.safety import SafetyLayer, Shown, Step
-from models.signals.states import red_state, yellow_state
+from models.signals.states import in_order, red_state, yellow_state
 
 
 class Signal(ABC):

@@ -11,7 +11,7 @@ What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys e
 - a change is finished once it is begun;
 - no phase is red for longer than ``max_red_s``, and none with crossings for longer than
   ``max_walk_wait_s``, if the junction asks every ``asked_every_s``;
-- with ``cyclic``, phases follow each other in the order of :mod:`.phase_order`.
+- with ``cyclic``, phases follow each other in the order of :func:`.in_order`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from math import ceil
 from typing import Literal, NamedTuple
 
 from models.networks.network import Network
-from models.signals.phase_order import in_order
 from models.signals.signal import NO_TIMES, Matrix, read_signals
-from models.signals.states import MIN_GREEN_S, YELLOW_S, yellow_state
+from models.signals.states import MIN_GREEN_S, YELLOW_S, in_order, yellow_state
 
 Rule = Literal["none", "change_under_way", "minimum_green", "maximum_red", "phase_order"]
 
