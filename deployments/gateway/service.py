@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import to_json
 from starlette.types import Scope
@@ -39,11 +38,9 @@ from deployments.gateway.login import Logins
 from deployments.gateway.safety import SafetyGuard, made_up
 from deployments.gateway.schemas import (
     FALLBACK_STATUS,
-    ActionStatus,
     HealthResponse,
     LoginResponse,
     ResetResponse,
-    Safety,
     signal_of,
 )
 from deployments.http.errors import RefusedError
@@ -55,10 +52,6 @@ from deployments.trace_context import CURRENT
 from models.networks.network import Network
 from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import Planned
-from models.signals.diagnosis import Fault
-
-ActionBody = dict[str, Any]
-"""The members of an ActionResponse that are set: the model would double the rendering time."""
 
 MAX_FALLBACKS = 50  # between two reports to the console
 _NOTHING = (b"", b"{}", b"null")
@@ -66,15 +59,6 @@ _TAKES_NOTHING = f"A reset takes no query and no body. Name the run in the heade
 _GRANT_HEADERS = [*JSON_HEADERS, (b"cache-control", b"no-store")]  # RFC 6749, section 5.1
 # shorter than a new key is shown before it signs (`greenwave keys rotate --after`)
 _KEYS_HEADERS = [*JSON_HEADERS, (b"cache-control", b"public, max-age=15")]
-
-
-class _Choice(NamedTuple):
-    """An action of the policy or the fallback, before the safety layer."""
-
-    action: int
-    failed_detectors: Mapping[str, Fault]
-    status: ActionStatus = "success"
-    plan: str | None = None
 
 
 @dataclass
@@ -187,51 +171,44 @@ class GatewayService:
 
     async def _decide(self, query: ActionQuery, names: Names) -> Answer:
         run, key, request_id = names
-        step = Step(run, query.junction_id, query.obs, key, request_id, CURRENT.get())
-        choice = await self._choose(query, step)
-        action, safety = choice.action, None
+        junction_id = query.junction_id
+        step = Step(run, junction_id, query.obs, key, request_id, CURRENT.get())
+        action, members = await self._choose(query, step)
         if self._guard is not None and query.shown is not None:
-            action, safety = self._guard.decide(query.junction_id, query.shown, action)
-        answer = self._answer(query.junction_id, action, choice, safety)
+            action, members["safety"] = self._guard.decide(junction_id, query.shown, action)
+        signal = signal_of(action)
+        self.counts.actions[self._labels[junction_id], signal] += 1
+        # of an ActionResponse, those that are set: the model would double the rendering time
+        answer = {
+            "junctionId": junction_id,
+            "predictedAction": action,
+            "signalState": signal,
+            "timestamp": now_ms(),
+            **members,
+        }
         return 200, to_json(answer), JSON_HEADERS
 
-    async def _choose(self, query: ActionQuery, step: Step) -> _Choice:
-        """Return the choice of the policy, or of the fallback.
+    async def _choose(self, query: ActionQuery, step: Step) -> tuple[int, dict[str, Any]]:
+        """Return the action of the policy or of the fallback, and the members that say whose it is.
 
         A plan is preferred to a decision that was made without any detector.
         """
-        failed: Mapping[str, Fault] = {}
+        members: dict[str, Any] = {"status": "success"}
         started = time.perf_counter()
         try:
             action, failed = await self._inference.act(step)
             self.counts.latencies_s.observe(time.perf_counter() - started)
+            if failed:
+                members["failedDetectors"] = dict(failed)
             n_lanes = self.network.junctions[query.junction_id].n_lanes
             if len(failed) == n_lanes and self._fallback.has_plan:
                 raise InferenceUnavailableError("detectors_failed", "all detectors have failed")
         except InferenceUnavailableError as error:
             action, plan = self._without_policy(query, step.run, error) or (0, None)
-            return _Choice(action, failed, FALLBACK_STATUS, plan)
-        return _Choice(action, failed)
-
-    def _answer(
-        self, junction_id: str, action: int, choice: _Choice, safety: Safety | None
-    ) -> ActionBody:
-        signal = signal_of(action)
-        self.counts.actions[self._labels[junction_id], signal] += 1
-        answer: ActionBody = {
-            "junctionId": junction_id,
-            "predictedAction": action,
-            "signalState": signal,
-            "timestamp": now_ms(),
-            "status": choice.status,
-        }
-        if choice.plan is not None:
-            answer["fallbackPlan"] = choice.plan
-        if safety is not None:
-            answer["safety"] = safety
-        if choice.failed_detectors:
-            answer["failedDetectors"] = dict(choice.failed_detectors)
-        return answer
+            members["status"] = FALLBACK_STATUS
+            if plan is not None:
+                members["fallbackPlan"] = plan
+        return action, members
 
     def _without_policy(
         self, query: ActionQuery, run: str | None, error: InferenceUnavailableError
