@@ -11,8 +11,7 @@ from starlette import types as http
 from deployments.access.audit import FLUSH_PERIOD_S, AuditBuffer, AuditLog
 from deployments.access.claims import Claims, Scope
 from deployments.access.keys import Keys
-from deployments.access.revocations import Revocations, UserRule
-from deployments.access.service_tokens import ServiceTokenRule
+from deployments.access.revocations import Revocations
 from deployments.access.tokens import Tokens
 from deployments.aio import PeriodicTask
 from deployments.http.errors import ForbiddenError, UnauthorizedError
@@ -54,12 +53,11 @@ class AccessControl:
             users: names and password hashes from the configuration.
             lifetime_s: of the tokens that are issued; 0 where none are.
         """
-        revocations = Revocations([UserRule(store, users), ServiceTokenRule(store)])
         tokens = Tokens(
             read_keys(),
             lifetime_s,
             CLOCK_SKEW_S,
-            revocations=revocations,
+            revocations=Revocations(store, users),
             unchecked=SCOPES_WHILE_UNCHECKED,
         )
         return cls(tokens, read_keys, AuditBuffer(AuditLog(store)))

@@ -12,8 +12,8 @@ import json
 import math
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import starmap
 
 from deployments.access.claims import Claims
 from deployments.store import Expected, Store
@@ -27,14 +27,20 @@ class RevisedTable:
     def __init__(self, store: Store, table: str) -> None:
         self._store = store
         self._table = table
+        self._seen: bytes | None = None
 
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key, or None."""
         return await self._store.get(self._table, key)
 
-    async def revision(self) -> bytes | None:
-        """Return the revision; None before the first change."""
-        return await self._store.get(self._table, REVISION)
+    async def changes(self) -> dict[str, bytes] | None:
+        """Return the contents if they have changed since the last call, else None."""
+        revision = await self.get(REVISION)
+        if revision == self._seen:
+            return None
+        contents = {key: value async for key, value in self.entries()}
+        self._seen = revision  # of before the read: later changes are read again
+        return contents
 
     async def change(self, key: str, before: bytes | None, after: bytes) -> bool:
         """Replace a value, unless it has changed meanwhile; return whether it was replaced."""
@@ -57,85 +63,73 @@ class RevisedTable:
 
 STALE_S = 5.0  # since the last successful read
 USERS = "gateway_users"
+SERVICE_TOKENS = "gateway_service_tokens"
+
+_Learn = Callable[[dict[str, bytes]], None]
 
 
 class Revocations:
-    """All rules, as of the last refresh.
+    """The revocations in a store, as of the last refresh.
+
+    Revoked are the tokens of users with a later generation, or with another configured password,
+    and the service tokens that are revoked in the store.
 
     Args:
+        store: None where nothing is revoked.
+        configured: names and password hashes from the configuration.
         clock: monotonic, in seconds.
     """
 
     def __init__(
-        self, rules: Sequence[TableRule], clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store | None = None,
+        configured: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rules = rules
+        self._configured = configured or {}
         self._clock = clock
         self._fresh_until = -math.inf
+        self._generations: dict[str, int] = {}
+        self._revoked: frozenset[str] = frozenset()
+        self._tables: list[tuple[RevisedTable, _Learn]] = []
+        if store is not None:
+            self._tables.append((RevisedTable(store, USERS), self._learn_users))
+            self._tables.append((RevisedTable(store, SERVICE_TOKENS), self._learn_service_tokens))
 
     def are_fresh(self) -> bool:
         """Return whether all revocations that are older than STALE_S are known."""
         return self._clock() < self._fresh_until
 
     async def refresh(self) -> bool:
-        """Read the rules; return whether any has changed.
+        """Read the tables that have changed; return whether any has.
 
         Raises:
             StoreUnavailable: they stay as they are.
         """
         began = self._clock()
-        changed = await asyncio.gather(*(rule.refresh() for rule in self._rules))
+        changed = await asyncio.gather(*starmap(self._read, self._tables))
         self._fresh_until = began + STALE_S
         return any(changed)
 
-    def revoke(self, token: Claims) -> bool:
-        """Return whether any rule revokes a token."""
-        return any(rule.revokes(token) for rule in self._rules)
+    async def _read(self, table: RevisedTable, learn: _Learn) -> bool:
+        contents = await table.changes()
+        if contents is not None:
+            learn(contents)
+        return contents is not None
 
-
-class TableRule(ABC):
-    """Revokes tokens by a table, which is read again when its revision has changed."""
-
-    def __init__(self, store: Store, table: str) -> None:
-        self._table = RevisedTable(store, table)
-        self._revision: bytes | None = None
-
-    async def refresh(self) -> bool:
-        """Read the table if it has changed; return whether it has."""
-        revision = await self._table.revision()
-        if revision == self._revision:
-            return False
-        self.learn({key: value async for key, value in self._table.entries()})
-        self._revision = revision  # of before the read: later changes are read again
-        return True
-
-    @abstractmethod
-    def learn(self, documents: dict[str, bytes]) -> None:
-        """Take the contents of the table."""
-
-    @abstractmethod
-    def revokes(self, token: Claims) -> bool:
-        """Return whether a token is revoked."""
-
-
-class UserRule(TableRule):
-    """Revokes the tokens of users with a later generation, or with another configured password.
-
-    Args:
-        configured: names and password hashes from the configuration.
-    """
-
-    def __init__(self, store: Store, configured: Mapping[str, str]) -> None:
-        super().__init__(store, USERS)
-        self._configured = configured
-        self._generations: dict[str, int] = {}
-
-    def learn(self, documents: dict[str, bytes]) -> None:
-        found = {name: generation_of(value) for name, value in documents.items()}
+    def _learn_users(self, users: dict[str, bytes]) -> None:
+        found = {name: generation_of(value) for name, value in users.items()}
         # 0 before the first change: no token has an earlier generation
         self._generations = {name: number for name, number in found.items() if number}
 
-    def revokes(self, token: Claims) -> bool:
+    def _learn_service_tokens(self, tokens: dict[str, bytes]) -> None:
+        revoked = (key for key, value in tokens.items() if json.loads(value).get("revoked_at"))
+        self._revoked = frozenset(revoked)
+
+    def revoke(self, token: Claims) -> bool:
+        """Return whether a token is revoked."""
+        if token.token_id in self._revoked:
+            return True
         if isinstance(token.generation, str):
             password = self._configured.get(token.subject)
             return password is None or token.key.seal(password) != token.generation

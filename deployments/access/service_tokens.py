@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
-from deployments.access.claims import SERVICE_PREFIX, AccountError, Claims, check_name, check_scopes
+from deployments.access.claims import SERVICE_PREFIX, AccountError, check_name, check_scopes
 from deployments.access.keys import Keys
-from deployments.access.revocations import RevisedTable, TableRule
+from deployments.access.revocations import SERVICE_TOKENS, RevisedTable
 from deployments.access.tokens import Tokens
 from deployments.store import Store
 
-TABLE = "gateway_service_tokens"
 MAX_TOKENS = 1000
 MAX_DAYS = 3650
 _DAY_S = 24 * 3600
@@ -49,7 +48,7 @@ class ServiceTokens:
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._table = RevisedTable(store, TABLE)
+        self._table = RevisedTable(store, SERVICE_TOKENS)
         self._clock = clock
 
     async def all(self) -> dict[str, ServiceToken]:
@@ -124,21 +123,6 @@ class ServiceTokens:
 
     def _has_expired(self, token: ServiceToken) -> bool:
         return token.expires_at + _SKEW_S < self._clock()
-
-
-class ServiceTokenRule(TableRule):
-    """Revokes the service tokens that are revoked in the store."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, TABLE)
-        self._revoked: frozenset[str] = frozenset()
-
-    def learn(self, documents: dict[str, bytes]) -> None:
-        revoked = (key for key, value in documents.items() if _read(value).revoked_at)
-        self._revoked = frozenset(revoked)
-
-    def revokes(self, token: Claims) -> bool:
-        return token.token_id in self._revoked
 
 
 def _read(document: bytes) -> ServiceToken:

@@ -53,7 +53,7 @@ class Tokens:
         self.keys = keys
         self._clock_skew_s = clock_skew_s
         self._clock = clock
-        self.revocations = revocations or Revocations([])
+        self.revocations = revocations or Revocations()
         self._unchecked = frozenset(unchecked)
         # A signature takes half as long as the rest of a request, and clients send the same token
         # for an hour. Times are checked at each request.

@@ -8,7 +8,7 @@ from deployments.access.audit import AuditBuffer, AuditLog
 from deployments.access.claims import AccountError
 from deployments.access.control import AccessControl
 from deployments.access.keys import Keys, new_key
-from deployments.access.revocations import STALE_S, Revocations, UserRule
+from deployments.access.revocations import STALE_S, Revocations
 from deployments.access.tokens import Tokens
 from deployments.gateway.users import Users, hash_password
 from deployments.http.errors import ForbiddenError, RefusedError, UnauthorizedError
@@ -27,8 +27,8 @@ def loop_time() -> float:
 def replica(
     store: MemoryStore, configured: dict[str, str] | None = None, keys: Keys = KEYS
 ) -> Tokens:
-    rules = [UserRule(store.as_store(), configured or {})]
-    return Tokens(keys, 3600, 5, revocations=Revocations(rules, loop_time), unchecked=["act"])
+    revocations = Revocations(store.as_store(), configured, loop_time)
+    return Tokens(keys, 3600, 5, revocations=revocations, unchecked=["act"])
 
 
 async def follow(tokens: Tokens) -> None:
@@ -263,4 +263,4 @@ async def test_no_request_asks_the_store_and_an_unchanged_list_is_not_read_again
     assert store.calls == before
     for _ in range(10):
         await tokens.refresh_revocations()
-    assert store.calls == before + 10
+    assert store.calls == before + 2 * 10

@@ -6,8 +6,8 @@ import pytest
 
 from deployments.access.claims import AccountError
 from deployments.access.keys import Key, Keys, key_of_secret, new_key
-from deployments.access.revocations import Revocations, UserRule
-from deployments.access.service_tokens import MAX_DAYS, TABLE, ServiceTokenRule, ServiceTokens
+from deployments.access.revocations import SERVICE_TOKENS, Revocations
+from deployments.access.service_tokens import MAX_DAYS, ServiceTokens
 from deployments.access.tokens import Tokens
 from deployments.http.errors import ForbiddenError, UnauthorizedError
 from tests.unit.access.conftest import NOW, SECRET
@@ -23,8 +23,7 @@ def accounts(store, clock):
 
 @pytest.fixture
 def tokens(store, clock):
-    rules = [UserRule(store.as_store(), {}), ServiceTokenRule(store.as_store())]
-    return Tokens(KEYS, 3600, 5, clock, Revocations(rules))
+    return Tokens(KEYS, 3600, 5, clock, Revocations(store.as_store()))
 
 
 async def test_a_controller_may_act_for_a_year_and_do_nothing_else(accounts, tokens, clock):
@@ -60,7 +59,7 @@ async def test_one_token_is_revoked_by_its_name_and_all_by_their_account(account
 
 async def test_what_is_kept_of_a_token_lets_nobody_in(accounts, store):
     token_id, token = await accounts.create(KEYS, "controller", 365, ["act", "reset"])
-    kept = store.table(TABLE)[token_id]
+    kept = store.table(SERVICE_TOKENS)[token_id]
     assert all(part.encode() not in kept for part in token.split("."))
     assert json.loads(kept)["scopes"] == ["act", "reset"]
 
@@ -74,7 +73,7 @@ async def test_a_revoked_token_is_remembered_until_it_would_have_expired(account
     clock.now += 2 * DAY_S
     await accounts.create(KEYS, "other", 10)
     assert [token.name for token in (await accounts.all()).values()] == ["other"]
-    assert len(store.table(TABLE)) == 2  # with the revision
+    assert len(store.table(SERVICE_TOKENS)) == 2  # with the revision
 
 
 async def test_a_user_by_the_same_name_is_somebody_else(accounts, tokens, store, monkeypatch):
@@ -117,7 +116,7 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing(
 ):
     with pytest.raises(AccountError, match=why):
         await accounts.create(KEYS, name, days, scopes)
-    assert store.table(TABLE) == {}
+    assert store.table(SERVICE_TOKENS) == {}
 
 
 async def test_there_are_not_more_than_may_be(accounts, monkeypatch):
