@@ -13,7 +13,7 @@ from lab.net.intergreen import WALKS_AT, YELLOWS_S, intergreen_of, yellow_after
 from lab.net.nema import nema_stages
 from lab.net.net import SumoLink, SumoNet, read_sumo_net
 from lab.net.program import Program
-from lab.net.stages import CHANGING, is_green, merged_states
+from lab.net.stages import merged_states, stages_of
 from models.maps.phases_in_words import origin_in_words, ways_in_words
 from models.networks.file import InvalidNetworkError
 from models.networks.form import (
@@ -222,17 +222,10 @@ def lanes_behind(net: SumoNet, lane: str) -> dict[str, float]:
 def _green_states(
     program: Program, signal: str, walked: Collection[int], remark: Remark
 ) -> tuple[str, ...]:
-    """Return the stages; what else the program shows is a remark."""
-    green = [state for state in program.states if is_green(state)]
-    if any(not set(state) & (CHANGING | set("Gg")) for state in program.states):
-        remark("all red", f"{signal}: a phase that is red for all is not an action.")
-    if len(set(green)) < len(green):
-        remark("twice", f"{signal}: a phase that its program shows more than once is one action.")
-    merged = merged_states(program, walked)
-    stages = tuple(state for state in dict.fromkeys(green) if state not in merged)
-    for state, reason in merged.items():
+    """Return the stages; each other green state of the program is a remark."""
+    for state, reason in merged_states(program, walked).items():
         remark("merged", f"{signal}: {state} is not an action, as {reason}.")
-    return stages
+    return stages_of(program, walked)
 
 
 def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -> list[SumoLink]:
@@ -253,24 +246,11 @@ def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -
 def _remark_on_links(
     signal: str, links: list[SumoLink], states: Collection[str], remark: Remark
 ) -> None:
-    walked = [link for link in links if link.walked]
-    if walked:
-        remark("pedestrians", f"{signal}: {len(walked)} pedestrian crossings follow its phases.")
-    for link in walked:
-        if not any(state[link.index] in "Gg" for state in states):
+    for link in links:
+        if link.walked and not any(state[link.index] in "Gg" for state in states):
             remark("never walk", f"{signal}: crossing {link.to_edge} never gets green.")
     if any("s" in state for state in states):
         remark("on red", f"{signal}: right turns on red stay as the states say, and are no green.")
-    if len({link.index for link in links}) < len(links):
-        remark("shared", f"{signal}: some of its links share a letter of the states.")
-    if len({_node(link) for link in links}) > 1:
-        remark("joined", f"{signal}: a joined signal, of several junctions, is one agent.")
-
-
-def _node(link: SumoLink) -> str:
-    """Return the junction that a link crosses, by the name of its inner lane: ``:NODE_3_0``."""
-    inner = link.to if link.walked else link.via
-    return inner[1:].rsplit("_", 2)[0] if inner else ""
 
 
 def _is_served(lane: str, links: Iterable[SumoLink], states: Iterable[str]) -> bool:

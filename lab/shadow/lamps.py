@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lab.net.stages import CHANGING
 from lab.shadow.records import Record
 from models.networks.form import JunctionEntry
 from models.signals.safety import Shown
 
-CHANGING = frozenset("yYu")  # yellow, and the red-yellow before a green
 IN_CHANGE_S = -1.0  # an observer does not know how long a change will last
 
 

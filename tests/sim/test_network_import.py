@@ -24,8 +24,11 @@ GRID = ("--grid", "--grid.number=3", "--default.lanenumber=2")
     ("options", "remark"),
     [
         ((*GRID, SIGNALS), ""),
-        ((*GRID, SIGNALS, "--tls.group-signals"), "share a letter"),
-        ((*GRID, SIGNALS, "--sidewalks.guess", "--crossings.guess"), "pedestrian crossings"),
+        ((*GRID, SIGNALS, "--tls.group-signals"), ""),
+        (
+            (*GRID, SIGNALS, "--sidewalks.guess", "--crossings.guess"),
+            "has all its greens for longer",
+        ),
         ((*GRID, SIGNALS, "--no-internal-links"), "no shapes"),
         ((*GRID, SIGNALS, "--tls.default-type=NEMA"), ""),
         (

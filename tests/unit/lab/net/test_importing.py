@@ -54,8 +54,8 @@ def test_a_packed_net_is_the_same_net(tmp_path):
 @pytest.mark.parametrize(
     ("states", "remark", "phases"),
     [
-        (("Gr", "rr", "rG"), "red for all", ["Gr", "rG"]),
-        (("Gr", "yr", "rG", "Gr"), "more than once", ["Gr", "rG"]),
+        (("Gr", "rr", "rG"), None, ["Gr", "rG"]),
+        (("Gr", "yr", "rG", "Gr"), None, ["Gr", "rG"]),
         (("Gr", "ur", "rG"), None, ["Gr", "rG"]),
         (("Gs", "ys", "rG"), "right turns on red", ["Gs", "rG"]),
         (("GG", "Gr", "yr", "rG"), None, ["GG", "Gr", "rG"]),
@@ -107,7 +107,6 @@ def test_the_clearance_of_a_crossing_is_no_phase(tmp_path):
     assert [phase.state for phase in junction.phases] == ["GrG", "rGr"]
     assert junction.phases[0].name == "west; a crossing"
     assert "a: Grr is not an action, as GrG differs only in crossings." in sentences
-    assert "a: 1 pedestrian crossings follow its phases." in sentences
     assert [each.id for each in junction.lanes] == ["west_0", "north_0"]
     assert junction.intergreen_s is not None
     (crossing,) = [link for link in junction.links or () if link.crossing]
@@ -167,9 +166,8 @@ def test_steps_outside_the_cycle_and_conditions_are_remarks(tmp_path):
 
 def test_links_may_share_letters_and_letters_may_have_no_link(tmp_path):
     parts = program(("Grr", "rrG")), link("west", "east", 0), link("north", "south", 2)
-    sentences, junction = said(tmp_path, ROADS, NODE, *parts, link("west", "south", 0))
+    _, junction = said(tmp_path, ROADS, NODE, *parts, link("west", "south", 0))
     assert [each.index for each in junction.links or ()] == [0, 0, 2]
-    assert any("share a letter" in each for each in sentences)
 
 
 def test_lanes_that_are_unknown_or_never_get_green_are_left_out(tmp_path):
@@ -182,8 +180,7 @@ def test_lanes_that_are_unknown_or_never_get_green_are_left_out(tmp_path):
 
 def test_a_joined_signal_is_one_agent_in_the_middle_of_its_stop_lines(tmp_path):
     parts = program(PROGRAM), link("west", "east", 0, extra='via=":b_0_0"'), LINKS
-    sentences, junction = said(tmp_path, ROADS, *parts)
-    assert any("a joined signal, of several junctions, is one agent" in each for each in sentences)
+    _, junction = said(tmp_path, ROADS, *parts)
     assert junction.position == (-2.5, 2.5)
 
 
