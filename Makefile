@@ -143,7 +143,7 @@ lock: $(TOOLS)/.done
 		sed -i '/^#/d;/^$$/d' $$lock && grep -vxFf requirements.lock $$lock > $$lock.new && mv $$lock.new $$lock || exit 1; done
 
 # What a change of Ray's private code breaks: ours, HAProxy's configuration as Ray writes it, and a whole start.
-PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_calls_server.py tests/unit/test_ray_private_http_server.py \
+PRIVATE := tests/unit/test_ray_private.py tests/unit/test_ray_private_http_server.py \
 	tests/unit/test_ray_private_setup_worker.py tests/unit/test_ray_private_fork_server.py \
 	tests/unit/test_routing_by_run.py tests/unit/serve_app/processes tests/cluster/test_fast_path.py tests/cluster/test_worker_setup.py
 

@@ -16,8 +16,7 @@ from locust.runners import WorkerRunner
 from locust.stats import StatsEntry
 
 from load_tests.scenarios import users
-from load_tests.scenarios.gates import ALL, Row, judge, read_gates
-from load_tests.scenarios.memory import MemoryWatch
+from load_tests.scenarios.gates import ALL, MemoryWatch, Row, judge, read_gates
 from load_tests.scenarios.scenarios import DEFAULT, SCENARIOS, users_at
 from load_tests.scenarios.target import LoadTestError, Target, find_target
 

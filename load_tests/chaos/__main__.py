@@ -15,23 +15,83 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import httpx
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from load_tests.chaos.experiments import run_experiment
-from load_tests.chaos.faults import FAULTS
-from load_tests.chaos.parts import PARTS, Part, Result
+from deployments.stateful.options import StateOptions
+from load_tests.chaos.experiments import Result, run_experiment
+from load_tests.chaos.faults import CHANGES, FAULTS, KILLS
 from load_tests.harness.command_line import names_of
+from load_tests.harness.system import QUICK
 from load_tests.harness.system_under_test import system_under_test
 from serve_app.cli.up import exit_on_sigterm
 
 _WORDS = ("fault", "mode", "outcomes", "promise")
 
+MODES: tuple[str, ...] = get_args(StateOptions.model_fields["durability"].annotation)
+
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part.
+
+    Attributes:
+        about: the help text.
+        faults: their names.
+        title: of the table of results.
+        modes: of the durability of hidden states, in which each fault is injected under clients of
+            these; without one, under clients of every service.
+        settings: environment variables of the system.
+    """
+
+    about: str
+    faults: Sequence[str]
+    title: str
+    modes: Sequence[str] = ("",)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+PARTS = {
+    "services": Part(
+        """Kills the parts of a whole system one by one, and changes its version, well and badly,
+under the load of clients of every service.
+
+The system is started as `make up` does. The exit code is 1 when a service was away for longer than
+it may be, clients saw something undocumented, a request failed because of a change, or something
+acknowledged is gone.
+
+    make chaos ARGS="services --only front,edge,code,rollback --seconds 8"
+""",
+        [each.name for each in (*KILLS, *CHANGES)],
+        "longest time without an answer of a service, in seconds",
+    ),
+    "states": Part(
+        """Kills, stops and changes parts of a whole system under clients of hidden states, and
+counts what it costs over HTTP: answered steps that were lost, steps that were made twice, states
+that survived a reset, and the longest time without an answer for a run. No step may be lost in any
+mode.
+
+The exit code is 1 when a promise of docs/hidden-states.md is broken.
+
+    make chaos ARGS="states --only inference,all-inference --modes memory --seconds 12"
+""",
+        [
+            *("nothing", "inference", "only-inference", "states", "all-inference", "one-by-one"),
+            *("inference-pause", "states-pause", "controller", "store", "scale", "rollback", "ray"),
+        ],
+        "steps lost, doubled, revived; away: longest time without an answer for a run",
+        MODES,
+        QUICK,
+    ),
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,14 +9,14 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from load_tests.chaos.checker import Harm, Verdict, check
 from load_tests.chaos.clients import ANSWERED, PATIENCE_S, Client, Load
 from load_tests.chaos.faults import Fault
 from load_tests.chaos.history import History, Outcome
-from load_tests.chaos.parts import Result
 from load_tests.chaos.requests import (
     FALLBACK,
     Record,
@@ -36,6 +36,37 @@ DURABLE_S = 5.0  # that `durable` may add: a response waits for the store, and f
 _DOCUMENTED = (ANSWERED, FALLBACK, "503")
 _BROKEN = ("connection refused", "connection broken")
 _NUMBERS = itertools.count(1_000_000_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a fault has cost.
+
+    Attributes:
+        away: by the name of what was without an answer, for how many seconds at most, and for how
+            many it may be.
+        broken: what else is worse than it may be, as sentences.
+        details: what helps to find the cause, as sentences.
+        row: cells by column.
+    """
+
+    away: Mapping[str, tuple[float, float]]
+    broken: Sequence[str]
+    details: Sequence[str]
+    row: Mapping[str, str]
+
+    def complaints(self, slack_s: float = 0.0) -> list[str]:
+        """Return what is worse than it may be, as sentences.
+
+        Args:
+            slack_s: added to the time without an answer, for a busy machine.
+        """
+        late = [
+            f"{name} was away for {seconds:.1f} s, not {allowed_s:g}"
+            for name, (seconds, allowed_s) in self.away.items()
+            if seconds > allowed_s + slack_s
+        ]
+        return [*late, *self.broken]
 
 
 class Course(NamedTuple):

@@ -17,13 +17,14 @@ from serve_app.rollout.code_version import stamp
 from serve_app.rollout.deploy import (
     DRAINING,
     RUNNING,
+    Config,
     Report,
     deploy,
+    rolling_update,
     serves,
     wait_until_running,
 )
 from serve_app.rollout.releases import Releases
-from serve_app.rollout.stages import Config, rolling_update
 
 _INTERRUPTED = "Interrupted: restoring the previous release. Another Ctrl-C ends that, too."
 _MIXED = (

@@ -3,22 +3,28 @@
 import ast
 import contextvars
 import errno
+import inspect
 import io
 import logging
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import grpc
+import psutil
 import pytest
 import ray
+from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import ReplicaState
 from ray.serve._private.logging_utils import StreamToLogger
 from ray.serve.context import _RequestContext, _serve_request_context
 
 from deployments import ray_private
 from deployments.ray_private import core
-from deployments.ray_private.serve import prepare_log, replicas_of
+from deployments.ray_private.serve import keep_calls_inside, prepare_log, replicas_of
+from tests.support.listening import open_to_others
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "lab", "deployments", "serve_app", "tools", "load_tests")
@@ -122,3 +128,26 @@ def test_the_state_of_a_replica_has_the_name_that_people_know():
         ("inference", "Inference", "r1", "STARTING"),
     ]
     assert [f"{each.state}" for each in told] == ["RUNNING", "STARTING"]
+
+
+async def test_it_listens_on_the_nodes_address(monkeypatch):
+    monkeypatch.setattr(
+        serve_replica, "add_port_to_grpc_server", serve_replica.add_port_to_grpc_server
+    )
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.1")
+    keep_calls_inside()
+    server = grpc.aio.server()
+    port = serve_replica.add_port_to_grpc_server(server, "[::]:0")
+    await server.start()
+    try:
+        assert not [each for each in open_to_others([psutil.Process()]) if f":{port}" in each]
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass
+    finally:
+        await server.stop(None)
+
+
+def test_serve_starts_its_server_as_expected():
+    """Another Ray may have another way, and would listen everywhere again."""
+    source = inspect.getsource(serve_replica.Replica._on_initialized)
+    assert 'add_port_to_grpc_server(self._server, "[::]:0")' in source

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from load_tests.chaos.__main__ import PARTS
 from load_tests.chaos.checker import Finding, Harm, Verdict
 from load_tests.chaos.clients import ANSWERED
-from load_tests.chaos.experiments import Course, judge_services, judge_states
+from load_tests.chaos.experiments import Course, Result, judge_services, judge_states
 from load_tests.chaos.faults import FAULTS
 from load_tests.chaos.history import Key, Prediction
-from load_tests.chaos.parts import PARTS, Result
 from load_tests.chaos.requests import FALLBACK, Record, Seen, Stream, predictions, sending
 from tests.support.waiting import until_async
 

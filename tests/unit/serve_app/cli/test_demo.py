@@ -1,4 +1,4 @@
-"""The demo's command line: what it drives by default, and what does not go together."""
+"""The command line of the demo and of other simulations: what does not go together."""
 
 import argparse
 
@@ -56,3 +56,28 @@ def test_a_network_file_that_is_not_there_is_reported_before_any_call(capsys):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
     assert main(["demo", "--network", "nowhere.json", "--sumocfg", "city.sumocfg"]) == 1
     assert "nowhere.json: cannot be read" in capsys.readouterr().err
+
+
+DEMAND = ["lab", "demand", "no.net.xml", "--entries", "no.csv", "--output", "no.rou.xml"]
+DEMO = ["demo", "--url", "http://127.0.0.1:1"]
+SIMULATE = ["lab", "shadow", "simulate", "--output", "no.jsonl"]
+EVALUATE = ["lab", "evaluate", "--network", "no.json", "--output", "no"]
+
+
+@pytest.mark.parametrize("seed", ["-3", "99999999999"])
+def test_the_commands_say_which_seeds_there_are(seed, capsys):
+    for command in (DEMAND, DEMO, SIMULATE):
+        assert main([*command, "--seed", seed]) == 1
+        assert "--seed must be 0 to 2147483647." in capsys.readouterr().err
+    assert main([*EVALUATE, "--first-seed", seed]) == 1
+    assert "Seeds must be 0 to 2147483647." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["output", "export"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_runs(tmp_path, capsys, option):
+    (tmp_path / "page").write_text("mine")
+    folders = {"output": tmp_path / "new", option: tmp_path / "page" / "of"}
+    words = [f"--{name}={folder}" for name, folder in folders.items()]
+    assert main(["lab", "evaluate", "--network", "no.json", *words]) == 1
+    assert capsys.readouterr().err == f"{tmp_path / 'page' / 'of'}: Not a directory\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]

@@ -1,17 +1,29 @@
-"""``greenwave up`` refuses a config whose policy cannot be served, unless asked to do without."""
+"""``greenwave up``: what it refuses, what it prints to be copied, and how it stays."""
 
+import argparse
 import os
+import shlex
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
+import psutil
 import pytest
 import yaml
 
 from load_tests.harness.shipped import shipped_application, shipped_config
-from serve_app.cli import up as up_command
-from serve_app.errors import ROOT, CommandError
+from serve_app.cli import up
+from serve_app.cli.hints import greenwave_command
+from serve_app.cli.main import main
+from serve_app.cli.up import exit_on_sigterm, stay
+from serve_app.errors import ROOT, CommandError, InstanceError
 from serve_app.processes.instance import Instance
 from serve_app.processes.process_tags import CODE_TAG, ROLE_TAG
 from serve_app.processes.supervision.supervisor import Supervisor
+from serve_app.settings import usual_data_dir
 
 UP = ("up", "--without-policy", "--port-base", "31000")
 
@@ -36,7 +48,7 @@ def started(monkeypatch):
         received.append(config)
         raise CommandError("Started.")
 
-    monkeypatch.setattr(up_command, "_start", start)
+    monkeypatch.setattr(up, "_start", start)
     return received
 
 
@@ -118,3 +130,88 @@ def test_a_second_interrupt_does_not_end_the_stop_of_what_was_started(
         signal.signal(signal.SIGINT, before)
     assert (interrupted.code, len(stopped)) == (130, 1)
     assert "Interrupted: everything is being stopped ..." in interrupted.err
+
+
+class FakeInstance:
+    stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def instance(monkeypatch):
+    monkeypatch.setattr(up, "_POLL_S", 0.0)
+    return FakeInstance()
+
+
+@pytest.fixture
+def stays(instance) -> Callable[..., None]:
+    """Stay until the guard has been looked for so often, and then meet an event."""
+
+    def stays(looks: int, event: Callable[[], None]) -> None:
+        left = iter(range(looks))
+
+        def is_guarded() -> bool:
+            if next(left, None) is not None:
+                return True
+            event()
+            return False
+
+        supervisor = SimpleNamespace(is_guarded=is_guarded)
+        stay(instance, cast(Supervisor, supervisor))
+
+    return stays
+
+
+def test_sigterm_stops_everything(stays, instance):
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        exit_on_sigterm()
+        stays(3, lambda: signal.raise_signal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert instance.stopped == 1
+
+
+def test_without_a_supervisor_the_rest_is_stopped_and_orphans_are_reaped(stays, instance):
+    orphan = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(InstanceError, match="The supervisor has died"):
+        stays(3, lambda: None)
+    assert instance.stopped == 1
+    assert not psutil.pid_exists(orphan.pid)
+    orphan.wait()
+
+
+def test_the_usual_folder_needs_no_word(monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(usual_data_dir()))
+    assert greenwave_command("down", None) == ".venv/bin/greenwave down"
+    assert greenwave_command("down", 23000) == ".venv/bin/greenwave down --port-base 23000"
+
+
+def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", "it's here")
+    command = shlex.split(greenwave_command("down", 23000))
+    program = [".venv/bin/greenwave", "down", "--port-base", "23000"]
+    assert command == [f"DATA_DIR={tmp_path}/it's here", *program]
+
+
+def test_up_prints_commands_for_this_instance(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    up._print_first_user(argparse.Namespace(port_base=31000))
+    printed = capsys.readouterr().out
+    change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd operator --port-base 31000"
+    assert change in printed
+    assert main(["audit", "--port-base", "31000"]) == 0
+    assert "user added" in capsys.readouterr().out
+    assert f"`DATA_DIR={tmp_path} .venv/bin/greenwave demo --port-base 31000`" in printed
+    up.print_no_policy(argparse.Namespace(port_base=31000, config=ROOT / "serve_config.yaml"))
+    advice = " ".join(capsys.readouterr().err.split())
+    assert "/health is no_model, and predictions are 503." in advice
+    assert "`revision` in the user_config of Inference in serve_config.yaml, and run" in advice
+    assert f"`DATA_DIR={tmp_path} .venv/bin/greenwave deploy --port-base 31000`" in advice

@@ -1,4 +1,4 @@
-"""The demo finds the running system, and names what is missing."""
+"""The demo finds the running system, names what is missing, and reports its outages."""
 
 import io
 import json
@@ -8,7 +8,10 @@ import pytest
 
 from greenwave.client import Client
 from greenwave.client.call import NoReply, Reply, Send
+from lab.sim.metrics import Metrics
 from serve_app.demo.connect import counts_for, credentials_of, prepare
+from serve_app.demo.gateway_controller import Outage
+from serve_app.demo.report import MAX_QUEUES, comparison_rows, outage_line
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
 from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
@@ -85,3 +88,20 @@ def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
         assert counts_for(client, "all", "http://service") == "all"
         with pytest.raises(CommandError, match="trained with --counts all, but this run has"):
             counts_for(client, "standing", "http://service")
+
+
+def test_an_outage_is_reported_with_its_reason():
+    line = outage_line(Outage(27_000, 27_125, 7, "no answer"))
+    assert line == "simulated 07:30:00 to 07:32:05: 7 decisions, no answer"
+
+
+def test_rows_hold_one_value_per_controller_in_order_and_the_longest_queues():
+    queues = {f"j{number}": float(number) for number in range(100)}
+    results = [
+        Metrics(3.0, 1.0, 2.0, 10, 9, queues),
+        Metrics(7.0, 5.0, 6.0, 10, 8, queues),
+    ]
+    rows = dict(comparison_rows(results))
+    assert rows["time loss (s)"] == [3.0, 7.0]
+    shown = [label for label in rows if label.startswith("queue")]
+    assert (len(shown), shown[0], rows[shown[0]]) == (MAX_QUEUES, "queue j99", [99.0, 99.0])

@@ -1,19 +1,22 @@
-"""An instance's ports and processes are its own."""
+"""An instance's ports and processes are its own, and found by their tags."""
 
 import json
+import os
 import shutil
 import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from serve_app.errors import InstanceError
 from serve_app.processes.instance import Instance, boot_id
 from serve_app.processes.ports import Ports
-from serve_app.processes.process_tags import ROLE_TAG, Role
+from serve_app.processes.process_tags import INSTANCE_TAG, ROLE_TAG, Role, read_command, read_tag
 
 
 def test_ports_from_a_base_do_not_overlap():
@@ -108,3 +111,36 @@ def test_only_marked_processes_are_found_and_stopped(tmp_path, start_process):
     ours.wait(10)  # it would have run indefinitely
     assert other.poll() is None
     assert instance.stop() is False
+
+
+EXECUTE_ANEW = """
+[ -e "$1" ] || exec sh "$0" "$1"
+"""
+LOOKS = 1000
+
+
+@pytest.fixture
+def restless(tmp_path):
+    """Start a process that executes itself anew all the time, as HAProxy's master does once."""
+    script, enough = tmp_path / "again", tmp_path / "enough"
+    script.write_text(EXECUTE_ANEW)
+    started = subprocess.Popen(
+        ["sh", str(script), str(enough)], env=os.environ | {INSTANCE_TAG: "here"}
+    )
+    yield psutil.Process(started.pid)
+    enough.touch()
+    started.wait()
+
+
+def test_a_process_keeps_its_tag_and_command_while_it_executes_a_program(restless):
+    for _ in range(LOOKS):
+        assert read_tag(restless, INSTANCE_TAG) == "here"
+        assert read_command(restless)[0] == "sh"
+    assert read_tag(restless, "GREENWAVE_NOT_THERE") is None
+
+
+def test_an_ended_process_has_no_tag():
+    ended = subprocess.Popen(["true"], env=os.environ | {INSTANCE_TAG: "here"})
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert read_tag(psutil.Process(ended.pid), INSTANCE_TAG) is None
+    ended.wait()
