@@ -55,10 +55,6 @@ def delay_of(vehicles: str) -> Measure:
     return lambda run: run.classes[vehicles][1]
 
 
-def queue_at(junction: str) -> Measure:
-    return lambda run: run.queues[junction]
-
-
 class Difference(NamedTuple):
     """One controller less the best, seed by seed.
 
@@ -82,7 +78,7 @@ class Figures:
     """The runs, by controller, in the order of the seeds.
 
     Attributes:
-        controllers, seeds, junctions: in the order of the runs.
+        controllers, seeds: in the order of the runs.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -92,7 +88,6 @@ class Figures:
         }
         self.controllers = tuple(self._runs)
         self.seeds = [run.seed for run in self._runs[self.controllers[0]]]
-        self.junctions = tuple(runs[0].queues)
 
     def values(self, controller: str, measure: Measure) -> NDArray[np.float64]:
         """Return one value per seed."""

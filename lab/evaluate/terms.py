@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,6 @@ from lab.evaluate.figures import (
     Figures,
     Measure,
     delay_of,
-    queue_at,
     stops_of,
 )
 from lab.evaluate.runs import Run
@@ -46,12 +44,10 @@ class Cell(NamedTuple):
 
     Attributes:
         best: whether it is marked as the best of its kind.
-        share: of the largest value beside it, drawn as a bar; None for no bar.
     """
 
     text: str
     best: bool = False
-    share: float | None = None
 
 
 class Table(NamedTuple):
@@ -181,28 +177,6 @@ class Terms:
         ]
         heads = ["approach", "vehicles", "mean queue", "longest queue", "mean delay, s"]
         return Table([*heads, "95th percentile, s", "longest delay, s", "level"], rows)
-
-    @property
-    def winners(self) -> str:
-        firsts = [self.figures.ranking(queue_at(each))[0] for each in self.figures.junctions]
-        counts = Counter(firsts).most_common()
-        winners = listed([f"{name} at {n}" for name, n in counts])
-        return f"Of {len(firsts)} signals, the fewest vehicles stand under {winners}."
-
-    @property
-    def queues(self) -> Table:
-        rows = []
-        for junction in self.figures.junctions:
-            measure: Measure = queue_at(junction)
-            means = {each: self.figures.mean(each, measure) for each in self.figures.controllers}
-            largest = max(each.mean for each in means.values()) or 1
-            equals = self.figures.equals(measure)
-            cells = [
-                Cell(mean.text(), each in equals, mean.mean / largest)
-                for each, mean in means.items()
-            ]
-            rows.append([Cell(junction), *cells])
-        return Table(["signal", *self.figures.controllers], rows)
 
     @property
     def pedestrians(self) -> Table | None:

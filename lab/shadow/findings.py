@@ -17,14 +17,6 @@ POLICY = "policy"
 COUNTED_S = 900  # the stretches in which vehicles are counted
 
 
-class Choice(NamedTuple):
-    """A decision at which the controller could change: what it did, and what the policy asked."""
-
-    junction: str
-    did: int
-    recommended: int
-
-
 class Refusal(NamedTuple):
     """A rule of the safety layer that recommendations of a junction broke."""
 
@@ -56,7 +48,8 @@ class Findings:
 
     Attributes:
         decisions: by answer: ``policy``, or why there is no recommendation.
-        choices: of decisions at which the controller could change.
+        compared: by junction, the decisions at which the controller could change; ``agreed`` counts
+            those at which it did what the policy asked.
         judged: recommendations that the safety layer was asked about.
         not_judged: why it was asked about none; empty if it was.
         refusals: by junction and rule.
@@ -69,7 +62,8 @@ class Findings:
 
     spans: list[Span] = field(default_factory=list)
     decisions: Counter[str] = field(default_factory=Counter)
-    choices: Counter[Choice] = field(default_factory=Counter)
+    compared: Counter[str] = field(default_factory=Counter)
+    agreed: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     not_judged: str = ""
     refusals: Counter[Refusal] = field(default_factory=Counter)
@@ -160,7 +154,8 @@ class _Examiner:
         n_phases = self._network.junctions[name].n_phases
         asked = self._before.pop(name, None)
         if asked is not None:
-            found.choices[Choice(name, phase_of(observation, n_phases), asked)] += 1
+            found.compared[name] += 1
+            found.agreed[name] += phase_of(observation, n_phases) == asked
         found.readings[name] += 1
         self._diagnose(entry, observation)
         if entry.answer is None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lab.shadow.findings import POLICY, Choice, Findings, Span
+from lab.shadow.findings import POLICY, Findings, Span
 from lab.shadow.log import in_words
 from lab.tables import plain
-from models.networks.network import Network
 
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
@@ -24,7 +22,7 @@ class Section(NamedTuple):
     rows: Sequence[Sequence[str]] = ()
 
 
-def sections(findings: Findings, network: Network, saved: Saved | None) -> list[Section]:
+def sections(findings: Findings, saved: Saved | None) -> list[Section]:
     """Return the parts of the report.
 
     Args:
@@ -34,7 +32,6 @@ def sections(findings: Findings, network: Network, saved: Saved | None) -> list[
         (each.segment.segment, each.segment.reason, *_times(each), each.records)
         for each in findings.spans
     ]
-    choices = [(*each, number) for each, number in sorted(findings.choices.items())]
     refusals = [(*each, number) for each, number in sorted(findings.refusals.items())]
     faults = [
         (*each, _share(number, findings.readings[each.junction]), in_words(findings.first[each]))
@@ -42,17 +39,14 @@ def sections(findings: Findings, network: Network, saved: Saved | None) -> list[
     ]
     shown = "segment", "begins with", "first record", "last record", "records"
     failed = "junction", "lane", "fault", "of the decisions", "first"
-    agreement = _by_junction(findings, network)
+    agreement = [
+        (name, total, _share(findings.agreed[name], total))
+        for name, total in sorted(findings.compared.items())
+    ]
     return [
         _section("Log", _log(findings), shown, spans),
         _section(
             "Agreement", _agreement(findings), ("junction", "decisions", "agreement"), agreement
-        ),
-        _section(
-            "Choices by phase",
-            [_CHOICES],
-            ("junction", "controller", "policy", "decisions"),
-            choices,
         ),
         _section("Safety layer", _safety(findings), ("junction", "rule", "refused"), refusals),
         _section("Detectors", _detectors(findings), failed, faults),
@@ -67,12 +61,6 @@ def _section(
     rows: Iterable[Sequence[object]] = (),
 ) -> Section:
     return Section(title, list(sentences), head, [[str(cell) for cell in row] for row in rows])
-
-
-_CHOICES = (
-    "Decisions at which the controller could change: the phase that it showed at the next decision,"
-    " and the one that the policy recommended."
-)
 
 
 def _log(found: Findings) -> Iterator[str]:
@@ -93,25 +81,14 @@ def _times(span: Span) -> tuple[str, str]:
 
 
 def _agreement(found: Findings) -> Iterator[str]:
-    total = found.choices.total()
+    total = found.compared.total()
     if not total:
         yield "No recommendation was made at which the controller could change its phase."
         return
     yield (
-        f"The controller did what the policy recommended at {_share(_agreed(found.choices), total)}"
+        f"The controller did what the policy recommended at {_share(found.agreed.total(), total)}"
         f" of the {total} decisions at which it could change."
     )
-
-
-def _by_junction(found: Findings, network: Network) -> Iterator[tuple[object, ...]]:
-    for name in network.ids:
-        choices = Counter({each: n for each, n in found.choices.items() if each.junction == name})
-        if total := choices.total():
-            yield name, total, _share(_agreed(choices), total)
-
-
-def _agreed(choices: Counter[Choice]) -> int:
-    return sum(number for each, number in choices.items() if each.did == each.recommended)
 
 
 def _safety(found: Findings) -> Iterator[str]:

@@ -182,7 +182,7 @@ def _report(options: argparse.Namespace) -> None:
     if not any(span.records for span in findings.spans):
         raise CommandError(f"{options.log} has no records.")
     saved = None if options.net is None else _estimate(options, network, findings)
-    parts = sections(findings, network, saved)
+    parts = sections(findings, saved)
     if options.json:
         write_json([each._asdict() for each in parts])
     else:

@@ -14,7 +14,7 @@ pytest.importorskip("scipy", reason="SciPy is not installed")
 from lab.evaluate.chart import WIDTH, bars
 from lab.evaluate.city_map import level_of
 from lab.evaluate.comparison import Comparison
-from lab.evaluate.figures import Figures, queue_at
+from lab.evaluate.figures import Figures
 from lab.evaluate.page import page_of
 from lab.evaluate.runs import Run
 from lab.sim.metrics import Approach
@@ -80,14 +80,6 @@ def test_a_jam_is_told(page):
     runs = [*runs_of({"fixed time": ALIKE}), *runs_of({"greedy": WORSE}, arrived=60)]
     assert "Under greedy, only 60 of 100 vehicles arrive: the city jams." in page(runs)
     assert "jams" not in page(runs_of({"fixed time": ALIKE, "greedy": WORSE}))
-
-
-def test_who_wins_at_which_signal_is_counted_and_marked(page):
-    figures = Figures(runs_of({"fixed time": WORSE, "greedy": ALIKE}))
-    assert figures.equals(queue_at("n1")) == ["greedy"]
-    assert figures.equals(queue_at("s")) == ["fixed time", "greedy"]
-    text = page(runs_of({"fixed time": WORSE, "greedy": ALIKE}))
-    assert "Of 2 signals, the fewest vehicles stand under greedy at 1 and fixed time at 1." in text
 
 
 def test_names_are_escaped_rules_are_said_and_no_other_host_is_asked(page):

@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from lab.shadow.findings import Choice, Findings, LaneFault, Refusal, examine
+from lab.shadow.findings import Findings, LaneFault, Refusal, examine
 from lab.shadow.log import Entry, Segment
 from lab.shadow.report import as_text, sections
 from models.networks.form import NetworkFile
@@ -31,8 +31,8 @@ def found(log: Iterable[Segment | Entry], network: Network = HARBOUR) -> Finding
     return examine(log, network, LIMITS)
 
 
-def text(findings: Findings, network: Network = HARBOUR) -> str:
-    return as_text(sections(findings, network, None))
+def text(findings: Findings) -> str:
+    return as_text(sections(findings, None))
 
 
 def without(member: str) -> Network:
@@ -47,14 +47,14 @@ def without(member: str) -> Network:
 def test_a_recommendation_is_compared_with_the_next_decision_where_it_could_change():
     first = decision(0, 0), decision(5, 0, may_change=False)
     findings = found(logged([*first, decision(10, 1), decision(15, 1), decision(20, 0)], 0))
-    assert findings.choices == {Choice(PIER, 0, 0): 2, Choice(PIER, 1, 0): 1}
+    assert (findings.compared, findings.agreed) == ({PIER: 3}, {PIER: 2})
     assert "at 66.7% of the 3 decisions at which it could change" in text(findings)
 
 
 def test_nothing_is_compared_across_segments():
     log = chain(logged([decision(0, 0)], 0), logged([decision(9, 1)], 0, segment=2))
     findings = found(log)
-    assert not findings.choices
+    assert not findings.compared
     assert "No recommendation was made at which the controller could change" in text(findings)
 
 
@@ -90,7 +90,7 @@ def test_the_safety_layer_refuses_by_what_the_lamps_showed():
 )
 def test_a_network_without_what_is_needed_is_one_sentence(member, sentence):
     network = without(member)
-    report = text(found(logged([decision(0, 0)], 0), network), network)
+    report = text(found(logged([decision(0, 0)], 0), network))
     assert report.count(sentence) == 1
 
 
