@@ -6,14 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from starlette.types import Scope
 
 from deployments.http.access_log import MAX_PARSED, AccessLog
-from deployments.http.errors import OverloadedError, render_error
-from deployments.http.fast_routes import FastRoutes
+from deployments.http.errors import OverloadedError
 from deployments.http.messages import JSON_HEADERS, Answer
 from tests.unit.http import apps
+from tests.unit.http.apps import PATH
 
 
 @pytest.fixture(autouse=True)
@@ -21,26 +20,13 @@ def _every_level(caplog):
     caplog.set_level(logging.INFO, logger="ray.serve")
 
 
-def client_of(access_log: AccessLog) -> httpx.AsyncClient:
-    app = FastAPI()
-    routes = FastRoutes(app, render_error, access_log=access_log)
-
+def client_of(access_log: AccessLog, **options: Any) -> httpx.AsyncClient:
     async def step(scope: Scope, body: bytes) -> Answer:
         if b"fail" in body:
             raise OverloadedError
         return 200, b"{}", JSON_HEADERS
 
-    async def probe(scope: Scope, body: bytes) -> Answer:
-        return 503, b"{}", JSON_HEADERS
-
-    routes.add("POST", "/step", step, max_body=1 << 20)
-    routes.add("GET", "/readyz", probe, logged=False)
-
-    @app.get("/health")
-    async def health() -> str:
-        return "ok"
-
-    return apps.client_of(app)
+    return apps.client_of(apps.app_with(step, max_body=1 << 20, access_log=access_log, **options))
 
 
 def lines_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
@@ -48,11 +34,11 @@ def lines_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
 
 
 async def test_a_share_of_the_answers_has_one_each(caplog):
-    await client_of(AccessLog(draw=pytest.fail)).post("/step", content=b"{}")
+    await client_of(AccessLog(draw=pytest.fail)).post(PATH, content=b"{}")
     draws = iter([0.0, 0.0099, 0.01, 0.5, 0.999])
     client = client_of(AccessLog(0.01, draw=lambda: next(draws)))
     for _ in range(5):
-        await client.post("/step", content=b"{}")
+        await client.post(PATH, content=b"{}")
     assert len(lines_in(caplog)) == 2
 
 
@@ -60,27 +46,27 @@ async def test_failures_always_have_lines_but_one_a_second_which_tells_of_the_ot
     now = 0.0
     client = client_of(AccessLog(clock=lambda: now))
     for _ in range(12):
-        await client.post("/step", content=b"fail")
+        await client.post(PATH, content=b"fail")
         now += 0.25
     told = lines_in(caplog)
     assert [each.left_out for each in told] == [0, 3, 3]
     assert {each.levelname for each in told} == {"INFO"}
-    assert told[1].getMessage().startswith("POST /step 503 in ")
+    assert told[1].getMessage().startswith(f"POST {PATH} 503 in ")
     assert told[1].getMessage().endswith(" ms, and 3 failures before")
 
 
 async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog):
     client = client_of(AccessLog(1.0))
     body: dict[str, Any] = {"junction_id": "300839359", "obs_data": [], "run_id": "morning"}
-    await client.post("/step", json=body)
-    await client.post("/step", json={"junctionId": "1"}, headers={"X-Simulation-Run": "evening"})
-    await client.get("/health")
+    await client.post(PATH, json=body)
+    await client.post(PATH, json={"junctionId": "1"}, headers={"X-Simulation-Run": "evening"})
+    await client.get("/status")
     first, second, third = lines_in(caplog)
-    assert (first.method, first.path, first.status) == ("POST", "/step", 200)
+    assert (first.method, first.path, first.status) == ("POST", PATH, 200)
     assert 0 < first.ms < 10_000
     assert first.about == {"run": "morning", "junction": "300839359"}
     assert second.about == {"run": "evening", "junction": "1"}
-    assert (third.method, third.path, third.status, third.about) == ("GET", "/health", 200, {})
+    assert (third.method, third.path, third.status, third.about) == ("GET", "/status", 200, {})
 
 
 @pytest.mark.parametrize(
@@ -98,7 +84,7 @@ async def test_a_line_tells_who_asked_what_and_what_became_of_it(caplog):
 )
 async def test_what_a_client_sends_spoils_no_line(caplog, content):
     client = client_of(AccessLog(1.0))
-    answer = await client.post("/step", content=content, headers={"X-Simulation-Run": "a b"})
+    answer = await client.post(PATH, content=content, headers={"X-Simulation-Run": "a b"})
     assert answer.status_code == 200
     (line,) = lines_in(caplog)
     assert line.about == {}
@@ -114,6 +100,6 @@ async def test_a_path_cannot_make_a_second_line(caplog):
 
 
 async def test_who_asks_for_readiness_in_an_outage_fills_no_log(caplog):
-    client = client_of(AccessLog(1.0))
-    assert (await client.get("/readyz")).status_code == 503
+    client = client_of(AccessLog(1.0), logged=False)
+    assert (await client.post(PATH, content=b"fail")).status_code == 503
     assert lines_in(caplog) == []
