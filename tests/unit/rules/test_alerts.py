@@ -42,9 +42,16 @@ def buckets(slow: str) -> dict[str, str]:
     return {name % "10": slow, name % "1000": "0+1000x80", name % "+Inf": "0+1000x80"}
 
 
+def around(wrong: object, well: object, series: dict[str, str]) -> tuple[dict[str, str], ...]:
+    """Return the series with the first value in place of ``{}``, and with the second."""
+    return tuple(
+        {name: values.format(value) for name, values in series.items()} for value in (wrong, well)
+    )
+
+
 # What happens, with what it looks like just before the bound. 100 more in 15 s are 6.7 a second.
-CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "MetricsAway": ({'up{job="edge"}': "1x10 0x80"}, {'up{job="edge"}': "1x80"}),
+CASES: dict[str, tuple[dict[str, str], ...]] = {
+    "MetricsAway": around("1x10 0x80", "1x80", {'up{job="edge"}': "{}"}),
     "ServiceAway": (
         {SERVERS % ("active", "loans"): "1x9 0x71", SERVERS % ("backup", "loans"): "1x9 0x71"},
         {
@@ -69,10 +76,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {FALLBACKS: "0+6x80", ACTIONS: "0+100x80"},
         {FALLBACKS: "0+4x80", OF_DETECTORS: "0+50x80", ACTIONS: "0+100x80"},
     ),
-    "BreakerOpen": (
-        {'ray_gateway_breaker_state{application="gateway"}': "2x80"},
-        {'ray_gateway_breaker_state{application="gateway"}': "1x80"},
-    ),
+    "BreakerOpen": around(2, 1, {'ray_gateway_breaker_state{application="gateway"}': "{}x80"}),
     "LoginsRefused": (
         {'ray_gateway_logins_total{application="gateway", outcome="401"}': "0+16x80"},
         {
@@ -80,28 +84,21 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             'ray_gateway_logins_total{application="gateway", outcome="success"}': "0+99x80",
         },
     ),
-    "StatesNotCopied": (
-        {f"ray_hidden_states_copy_lag_ms{{{SHARD}}}": "60001x80"},
-        {f"ray_hidden_states_copy_lag_ms{{{SHARD}}}": "59999x80"},
+    "StatesNotCopied": around(
+        60_001, 59_999, {f"ray_hidden_states_copy_lag_ms{{{SHARD}}}": "{}x80"}
     ),
-    "StateActorRestarts": (
-        {f"ray_hidden_states_life{{{SHARD}}}": "1x9 2x9 3x9 4x49"},
-        {f"ray_hidden_states_life{{{SHARD}}}": "0x9 7x19 8x49"},
+    "StateActorRestarts": around(
+        "1x9 2x9 3x9 4x49", "0x9 7x19 8x49", {f"ray_hidden_states_life{{{SHARD}}}": "{}"}
     ),
-    "StatesNearCap": (
+    "StatesNearCap": around(
+        91,
+        89,
         {
-            f"ray_hidden_states{{{SHARD}}}": "91x80",
-            f"ray_hidden_states_allowed{{{SHARD}}}": "100x80",
-        },
-        {
-            f"ray_hidden_states{{{SHARD}}}": "89x80",
+            f"ray_hidden_states{{{SHARD}}}": "{}x80",
             f"ray_hidden_states_allowed{{{SHARD}}}": "100x80",
         },
     ),
-    "StepsRace": (
-        {RACED: "0+6x80", PREDICTIONS: "0+100x80"},
-        {RACED: "0+4x80", PREDICTIONS: "0+100x80"},
-    ),
+    "StepsRace": around(6, 4, {RACED: "0+{}x80", PREDICTIONS: "0+100x80"}),
     "RecordsFail": (
         {OPERATIONS % "unavailable": "0+2x80", OPERATIONS % "ok": "0+98x80"},
         {OPERATIONS % "unavailable": "0x80", OPERATIONS % "not_found": "0+98x80"},
@@ -114,17 +111,14 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {OBSERVED % "outside": "0+30x400", OBSERVED % "inside": "0+70x400"},
         {OBSERVED % "outside": "0+10x400", OBSERVED % "inside": "0+90x400"},
     ),
-    "DetectorsFail": (
-        {FAILED: "0+60x80", PREDICTED: "0+100x80"},
-        {FAILED: "0+40x80", PREDICTED: "0+100x80"},
+    "DetectorsFail": around(60, 40, {FAILED: "0+{}x80", PREDICTED: "0+100x80"}),
+    "ReplicasMissing": around(
+        0, 1, {TARGET: "2x80", HEALTHY % "a": "1x80", HEALTHY % "b": "{}x80"}
     ),
-    "ReplicasMissing": (
-        {TARGET: "2x80", HEALTHY % "a": "1x80", HEALTHY % "b": "0x80"},
-        {TARGET: "2x80", HEALTHY % "a": "1x80", HEALTHY % "b": "1x80"},
-    ),
-    "MemoryFull": (
-        {'ray_node_mem_used_host{ip="n"}': "91x80", 'ray_node_mem_total_host{ip="n"}': "100x80"},
-        {'ray_node_mem_used_host{ip="n"}': "89x80", 'ray_node_mem_total_host{ip="n"}': "100x80"},
+    "MemoryFull": around(
+        91,
+        89,
+        {'ray_node_mem_used_host{ip="n"}': "{}x80", 'ray_node_mem_total_host{ip="n"}': "100x80"},
     ),
 }
 
