@@ -40,6 +40,10 @@ class Replicas:
         for _ in range(2):  # once is not settled
             self._servers.reconcile({"/": known})
 
+    def run(self, *names: str) -> None:
+        self.start(*names)
+        self.tell_the_edge(*names)
+
     def reached(self) -> dict[str, int]:
         return {n.removeprefix(PREFIX): len(each.reached) for n, each in self.running.items()}
 
@@ -64,8 +68,7 @@ def replicas(tmp_path) -> Iterator[Replicas]:
 
 
 def test_steps_go_straight_to_a_replica_and_what_must_not_be_repeated_through_serve(replicas):
-    replicas.start("a")
-    replicas.tell_the_edge("a")
+    replicas.run("a")
     url = replicas.edge.urls()["inference"]
     for path in ("/predict_action", "/reset_hidden"):
         assert httpx.post(url + path, content=b"{}").status_code == 200
@@ -108,16 +111,14 @@ def test_requests_of_another_city_go_to_its_own_replicas_in_the_same_way(tmp_pat
 
 
 def test_services_without_replicas_take_serves_front(replicas):
-    replicas.start("a")
-    replicas.tell_the_edge("a")
+    replicas.run("a")
     assert post(replicas.edge, "gateway").status_code == 200
     assert replicas.front.reached == [f"POST {PATHS['gateway']}"]
 
 
 def test_when_a_replica_goes_only_its_runs_move(replicas):
     names, runs = ("a", "b", "c", "d"), [f"run-{n}" for n in range(40)]
-    replicas.start(*names)
-    replicas.tell_the_edge(*names)
+    replicas.run(*names)
     before = {run: replicas.of_run(run) for run in runs}
     assert set(before.values()) == set(names)
     for gone in names:
@@ -146,16 +147,14 @@ def test_edges_that_heard_of_the_replicas_in_another_order_send_a_run_to_the_sam
 
 
 def test_steps_without_a_run_stay_with_one_replica(replicas):
-    replicas.start("a", "b")
-    replicas.tell_the_edge("a", "b")
+    replicas.run("a", "b")
     for _ in range(20):
         assert post(replicas.edge, "inference").status_code == 200
     assert sorted(replicas.reached().values()) == [0, 20]
 
 
 def test_when_everything_dies_at_once_every_client_gets_an_answer(replicas):
-    replicas.start("a", "b")
-    replicas.tell_the_edge("a", "b")
+    replicas.run("a", "b")
     outcomes: list[int] = []
 
     def ask() -> None:
@@ -179,8 +178,7 @@ def test_when_everything_dies_at_once_every_client_gets_an_answer(replicas):
 
 
 def test_the_death_of_replicas_under_load_fails_no_step(replicas):
-    replicas.start("a", "b")
-    replicas.tell_the_edge("a", "b")
+    replicas.run("a", "b")
     with Load(replicas.edge) as load:
         busy = max(replicas.running.values(), key=lambda each: len(each.reached))
         busy.close()
@@ -196,8 +194,7 @@ def test_the_death_of_replicas_under_load_fails_no_step(replicas):
 
 @pytest.mark.parametrize("do", ["drop once", "drop"])
 def test_a_step_that_a_replica_drops_is_repeated_and_then_answered_by_the_edge(replicas, do):
-    replicas.start("a")
-    replicas.tell_the_edge("a")
+    replicas.run("a")
     with httpx.Client(base_url=replicas.edge.urls()["inference"], timeout=10) as client:
         for _ in range(3):  # on a kept connection
             assert client.post("/predict_action", content=b"{}").status_code == 200
@@ -215,8 +212,7 @@ def test_a_step_that_a_replica_drops_is_repeated_and_then_answered_by_the_edge(r
 
 
 def test_a_port_that_another_application_has_taken_over_is_not_used(replicas):
-    replicas.start("a")
-    replicas.tell_the_edge("a")
+    replicas.run("a")
     (replica,) = replicas.running.values()
     replica.close()
     wait_until(lambda: post(replicas.edge, "inference").status_code == 200, 5, "an answer")
@@ -250,8 +246,7 @@ def test_a_replica_that_is_removed_answers_what_it_has_taken_and_gets_nothing_mo
 
 
 def test_a_file_that_serve_is_writing_does_not_count(replicas):
-    replicas.start("a")
-    replicas.tell_the_edge("a")
+    replicas.run("a")
     replicas.edge.replica_servers().reconcile({})
     assert post(replicas.edge, "inference").status_code == 200
     assert replicas.reached() == {"a": 1}
