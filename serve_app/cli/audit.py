@@ -13,7 +13,7 @@ from pathlib import Path
 from deployments.access.audit import LOGS, AuditLog, Entry
 from models.atomic_write import atomic_write
 from serve_app.cli.arguments import add_json
-from serve_app.cli.stores import read_store
+from serve_app.cli.opened_store import read_store
 from serve_app.cli.terminal import Row, write_rows
 from serve_app.processes.ports import add_port_base
 

@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from greenwave.client import Client
 from lab.sim.options import add_scenario, refuse_city_options
-from serve_app.cli.demand import MAX_SEED
 from serve_app.cli.hints import require
+from serve_app.cli.lab import MAX_SEED
 from serve_app.demo.connect import addresses_of, counts_for, make_client, prepare
 from serve_app.demo.gateway_controller import GatewayController
 from serve_app.demo.report import console, report

@@ -15,7 +15,7 @@ from deployments.access.keys import ALGORITHMS, InvalidKeysError, Key, Keys, new
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
-from serve_app.cli.stores import record_change, with_store
+from serve_app.cli.opened_store import record_change, with_store
 from serve_app.cli.terminal import write_rows
 from serve_app.errors import CommandError
 from serve_app.identity.keys import ConfiguredKeys, key_file, locked_keys, write_key_file

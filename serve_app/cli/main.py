@@ -107,16 +107,16 @@ COMMANDS = {
         "--log refusals --limit 20",
     ),
     "store export": Command(
-        "records", "write all customer records of the store (STORE_URL) to a file", "records.jsonl"
+        "store", "write all customer records of the store (STORE_URL) to a file", "records.jsonl"
     ),
     "store import": Command(
-        "records", "create the customer records of a file in the store (STORE_URL)", "records.jsonl"
+        "store", "create the customer records of a file in the store (STORE_URL)", "records.jsonl"
     ),
     "store backup": Command(
-        "backup", "copy the whole embedded store to a file, while the system runs", "greenwave.bak"
+        "store", "copy the whole embedded store to a file, while the system runs", "greenwave.bak"
     ),
     "store restore": Command(
-        "backup", "replace the store by a backup, while the system does not run", "greenwave.bak"
+        "store", "replace the store by a backup, while the system does not run", "greenwave.bak"
     ),
     "network": Command(
         "network",
@@ -124,12 +124,12 @@ COMMANDS = {
         "import town.net.xml --output town.json",
     ),
     "lab demand": Command(
-        "demand",
+        "lab",
         "make routes for a road network from counts at its entries",
         "town.net.xml --entries entries.csv --output town.rou.xml",
     ),
     "lab evaluate": Command(
-        "evaluate",
+        "lab",
         "compare controllers and a policy on a city",
         "--network town.json --sumocfg town.sumocfg --output report",
     ),

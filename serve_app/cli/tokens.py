@@ -11,7 +11,7 @@ from deployments.access.claims import SCOPES
 from deployments.access.service_tokens import ServiceTokens
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
-from serve_app.cli.stores import change_store, read_store
+from serve_app.cli.opened_store import change_store, read_store
 from serve_app.cli.terminal import Row, write_rows
 from serve_app.identity.keys import ConfiguredKeys
 from serve_app.settings import Settings

@@ -260,7 +260,7 @@ def print_stop(options: argparse.Namespace) -> None:
 
 
 def _print_first_user(options: argparse.Namespace) -> None:
-    from serve_app.cli.stores import record_change, with_store
+    from serve_app.cli.opened_store import record_change, with_store
     from serve_app.identity.first_user import FILE_NAME, FIRST_USER, Credentials, create_first_user
 
     settings = Settings.of_instance(options.port_base)

@@ -10,7 +10,7 @@ from deployments.access.claims import ALL, SCOPES, AccountError
 from deployments.gateway.users import Users
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
-from serve_app.cli.stores import change_store, read_store
+from serve_app.cli.opened_store import change_store, read_store
 from serve_app.cli.terminal import Row, write_rows
 from serve_app.errors import CommandError
 from serve_app.identity.first_user import configured_users, delete_first_user_file

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from deployments.store.sqlite_worker import connect
-from serve_app.cli.backup import copy, replace
+from serve_app.cli.store import copy, replace
 from serve_app.errors import CommandError
 from tests.unit.serve_app.cli.test_records import contents, fill
 

@@ -11,7 +11,7 @@ from deployments.customers.accounts import NewCustomer
 from deployments.customers.records.service import document_of, random_number
 from deployments.store import Store
 from deployments.store.sqlite_worker import connect
-from serve_app.cli.stores import with_store
+from serve_app.cli.opened_store import with_store
 
 TYPES = record_types()
 LOAN = {

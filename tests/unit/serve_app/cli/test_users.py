@@ -5,7 +5,7 @@ import json
 import pytest
 
 from deployments.store.sqlite_worker import connect
-from serve_app.cli.stores import with_store
+from serve_app.cli.opened_store import with_store
 from serve_app.identity.first_user import FIRST_USER, create_first_user, known_credentials
 from serve_app.settings import Settings
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from serve_app.rollout.canary_metrics import (
+from serve_app.cli.canary import (
     comparison_table,
     figures,
     read_metrics,
