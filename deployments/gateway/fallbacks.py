@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, tzinfo
 
 from deployments.gateway.options import GatewayOptions
 from models.networks.network import Network
@@ -35,11 +34,11 @@ class Fallback:
     def __init__(
         self,
         plan: ClockPlan | None = None,
-        time_zone: str = "UTC",
+        time_zone: tzinfo = UTC,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
-        self._zone = ZoneInfo(time_zone)
+        self._zone = time_zone
         self._clock = clock
 
     def __str__(self) -> str:

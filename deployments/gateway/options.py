@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from deployments.options import Options
 from models.signals.safety import Limits
@@ -43,10 +43,10 @@ class GatewayOptions(Options):
             " `models/networks/greenwave/greenwave.safe-plan.json`"
         },
     )
-    plan_time_zone: str = Field(
-        "UTC",
+    plan_time_zone: ZoneInfo = Field(
+        ZoneInfo("UTC"),
         description="Time zone of the plan's times of day.",
-        json_schema_extra={"range": "a name such as `Europe/Paris`"},
+        json_schema_extra={"default": "`UTC`", "range": "a name such as `Europe/Paris`"},
     )
     safety: bool = Field(
         False,
@@ -83,15 +83,6 @@ class GatewayOptions(Options):
         description="Whether the phases keep their cyclic order, with `safety`: each at most once "
         "between two of the first.",
     )
-
-    @field_validator("plan_time_zone")
-    @classmethod
-    def _is_time_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (LookupError, OSError, ValueError) as error:
-            raise ValueError(f"no time zone is called {value!r} here") from error
-        return value
 
     @property
     def limits(self) -> Limits:

@@ -1,6 +1,7 @@
 """The fallback by plan: what it answers, by which clock, and where all detectors have failed."""
 
 import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -65,7 +66,7 @@ async def test_a_time_that_is_none_is_refused_and_makes_no_step(act, inference, 
 
 
 def test_the_periods_are_those_of_the_time_zone(clock):
-    paris = Fallback(PLAN, "Europe/Paris", clock)
+    paris = Fallback(PLAN, ZoneInfo("Europe/Paris"), clock)
     hour = 3600
     assert paris.act(SIDE_STREET, None) == PLAN.at(SIDE_STREET, 27_000 + hour)
     clock.now = datetime.datetime(2026, 6, 2, 7, 30, tzinfo=datetime.UTC).timestamp()
