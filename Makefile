@@ -15,6 +15,7 @@ AUDIT  ?= $(TOOLS)/bin/pip-audit --strict --no-deps --disable-pip --progress-spi
 COMPILE = $(TOOLS)/bin/pip-compile --quiet --generate-hashes --build-deps-for editable --unsafe-package torch \
 	--strip-extras --no-header --no-annotate --no-emit-options pyproject.toml -o
 ARGS   ?=
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 ,      := ,
 
 define CHECK_PYTHON
@@ -113,7 +114,7 @@ release: sbom.json docs $(VENV)/.dev  ## build and check wheel, source distribut
 	@$(TOOLS)/bin/twine check --strict dist/*
 	@$(TOOLS)/bin/check-wheel-contents dist/*.whl
 	@$(BIN)/python -m pytest -q tests/package
-	@$(BIN)/python -m tools.release_notes > dist/NOTES.md
+	@sed -n '/^## $(VERSION)$$/,/^## /{/^## /!p}' CHANGELOG.md > dist/NOTES.md && test -s dist/NOTES.md
 	@cp sbom.json dist/
 	@ls dist
 

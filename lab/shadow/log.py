@@ -215,7 +215,7 @@ class LogWriter:
             raise ShadowLogError(f"{self._path} has a damaged end: {reason}") from error
 
 
-def read_log(path: Path, network: Network, gap_s: float = GAP_S) -> Iterator[Segment | Entry]:
+def read_log(path: Path, network: Network) -> Iterator[Segment | Entry]:
     """Yield the headers and entries of a log, or of a file with records alone.
 
     A jump of the clock within a file of records begins a segment, too. An unfinished last line, as
@@ -224,7 +224,7 @@ def read_log(path: Path, network: Network, gap_s: float = GAP_S) -> Iterator[Seg
     Raises:
         ShadowLogError: it cannot be read, is of another network, or a line is damaged.
     """
-    form, clock, number = RecordForm(network), Clock(gap_s), 0
+    form, clock, number = RecordForm(network), Clock(), 0
     try:
         with path.open("rb") as lines:
             for place, line in enumerate(lines, 1):

@@ -169,10 +169,6 @@ class Environment:
         """Return all vehicles on any lane of the net."""
         return int(libsumo.lane.getLastStepVehicleNumber(lane))
 
-    def waiting_s(self, lane: str) -> float:
-        """Return how long the vehicles on any lane of the net have now been standing, in total."""
-        return float(libsumo.lane.getWaitingTime(lane))
-
     def pedestrian_calls(self) -> dict[str, float]:
         """Return by crossing the people who wait for it, each 1 and 1 more per ten seconds waited.
 

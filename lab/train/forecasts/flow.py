@@ -143,17 +143,12 @@ class Reliability:
     confidences: Floats
     hits: NDArray[np.bool_]
 
-    def bins(self, n_bins: int = 10) -> tuple[Floats, Floats]:
-        """Mean confidence and frequency of the event, in bins of equal number."""
-        order = np.array_split(self.confidences.argsort(), n_bins)
-        said = np.array([self.confidences[part].mean() for part in order])
-        came = np.array([self.hits[part].mean() for part in order])
-        return said, came
-
     @property
     def calibration_error(self) -> float:
-        """Mean absolute difference of both over the bins."""
-        said, came = self.bins()
+        """Mean absolute difference of confidence and frequency, over ten bins of equal number."""
+        order = np.array_split(self.confidences.argsort(), 10)
+        said = np.array([self.confidences[part].mean() for part in order])
+        came = np.array([self.hits[part].mean() for part in order])
         return float(np.abs(said - came).mean())
 
 
