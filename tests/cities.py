@@ -1,6 +1,7 @@
 """Made-up cities: small networks and such as large as one likes, and policies for them."""
 
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 from models.networks.form import NetworkFile
 from models.networks.network import Network, network_of
 
+LINK = "lane", "to", "turn", "shape"
+
 
 def entry(id: str, agent_index: int, n_phases: int = 2, n_lanes: int = 3) -> dict[str, Any]:
     lanes = [{"id": f"{id}_{lane}", "capacity": 10 + lane} for lane in range(n_lanes)]
@@ -18,6 +21,32 @@ def entry(id: str, agent_index: int, n_phases: int = 2, n_lanes: int = 3) -> dic
 
 def city_of(*junctions: dict[str, Any], name: str = "a city") -> Network:
     return network_of(NetworkFile.model_validate({"name": name, "junctions": junctions}))
+
+
+def crossing(
+    states: Iterable[str],
+    lanes: Mapping[str, float | dict[str, Any]],
+    links: Iterable[tuple[Any, ...]],
+    **more: object,
+) -> NetworkFile:
+    """Return a network of one junction, ``a``.
+
+    Args:
+        lanes: by id, the capacity or all members.
+        links: values of the first members of LINK.
+        more: further members of the junction.
+    """
+    junction = {
+        "id": "a",
+        "agent_index": 0,
+        "phases": [{"state": each} for each in states],
+        "lanes": [
+            {"id": lane} | (said if isinstance(said, dict) else {"capacity": said})
+            for lane, said in lanes.items()
+        ],
+        "links": [dict(zip(LINK, link, strict=False)) for link in links],
+    }
+    return NetworkFile.model_validate({"name": "a crossing", "junctions": [junction | more]})
 
 
 def small_city() -> Network:

@@ -5,27 +5,23 @@ from collections import Counter
 from pathlib import Path
 
 from lab.net.drawing import draw_network
-from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED
+from tests.cities import crossing
 
 STATES = "Ggrr", "rrGG"
-LANES = [
-    {"id": "west", "capacity": 9, "shape": [(-80, 0), (-9, 0)]},
-    {"id": "north", "capacity": 9, "shape": [(0, 80), (0, 9)]},
-]
-LINKS = [
-    {"lane": "west", "to": "east"},
-    {"lane": "west", "to": "top", "turn": "l"},
-    {"lane": "north", "to": "south"},
-    {"lane": ":a_w0_0", "to": ":a_c0_0", "shape": [(-9, 9), (-9, -9)]},
-]
+LANES = {
+    "west": {"capacity": 9, "shape": [(-80, 0), (-9, 0)]},
+    "north": {"capacity": 9, "shape": [(0, 80), (0, 9)]},
+}
+LINKS = (
+    *(("west", "east"), ("west", "top", "l"), ("north", "south")),
+    (":a_w0_0", ":a_c0_0", "s", [(-9, 9), (-9, -9)]),
+)
 
 
 def drawn(path: Path, states: tuple[str, ...] = STATES) -> Counter[str | None]:
     """Return the number of lines of each kind."""
-    phases = [{"state": state} for state in states]
-    junction = {"id": "a", "agent_index": 0, "phases": phases, "lanes": LANES, "links": LINKS}
-    network = NetworkFile.model_validate({"name": "a & b", "junctions": [junction]})
+    network = crossing(states, LANES, LINKS).model_copy(update={"name": "a & b"})
     draw_network(network, path)
     return Counter(each.get("class") for each in ET.parse(path).iter() if "path" in each.tag)
 

@@ -21,30 +21,18 @@ from lab.sim.controllers import (
 from lab.sim.faults import WithLosses, WithOutage
 from lab.sim.observation import Observation
 from lab.train.policy_network import RecurrentPolicy
-from models.networks.form import LaneBehind, NetworkFile
+from models.networks.form import LaneBehind
 from models.networks.shipped import FOLDER, SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.step import PolicyStep
 from models.signals.clock_plan import read_plan
+from tests.cities import crossing
 
 # The only lane from the west goes straight on and left; phase 1 serves its left turns alone.
-NETWORK = NetworkFile.model_validate(
-    {
-        "name": "crossing",
-        "junctions": [
-            {
-                "id": "a",
-                "agent_index": 0,
-                "phases": [{"state": "GGr"}, {"state": "rGr"}, {"state": "rrG"}],
-                "lanes": [{"id": "west", "capacity": 10}, {"id": "north", "capacity": 10}],
-                "links": [
-                    {"lane": "west", "to": "east"},
-                    {"lane": "west", "to": "far", "turn": "l"},
-                    {"lane": "north", "to": "south"},
-                ],
-            }
-        ],
-    }
+NETWORK = crossing(
+    ("GGr", "rGr", "rrG"),
+    {"west": 10, "north": 10},
+    (("west", "east"), ("west", "far", "l"), ("north", "south")),
 )
 
 
@@ -81,16 +69,8 @@ def test_another_phase_must_lead_by_the_hysteresis():
 
 
 def test_in_cyclic_order_the_longest_queue_that_may_follow_is_served():
-    lanes = [{"id": each, "capacity": 10} for each in "abcd"]
     states = ["Grrr", "rGrr", "rrGr", "rrrG"]
-    junction = {
-        "id": "a",
-        "agent_index": 0,
-        "phases": [{"state": each} for each in states],
-        "lanes": lanes,
-        "links": [{"lane": each["id"], "to": "far"} for each in lanes],
-    }
-    network = NetworkFile.model_validate({"name": "four", "junctions": [junction]})
+    network = crossing(states, dict.fromkeys("abcd", 10), [(lane, "far") for lane in "abcd"])
     controller = LongestQueue(network, GREEDY._replace(cyclic=True))
 
     def follows(present: int, *queues: int) -> int:
@@ -110,24 +90,11 @@ def test_without_shares_a_phase_counts_all_vehicles_of_a_lane_that_it_serves_in_
     assert choice(rule, present=2, west=3) == 0
 
 
-def with_left_turns_that_give_way() -> NetworkFile:
-    junction = {
-        "id": "a",
-        "agent_index": 0,
-        "phases": [{"state": "GgG"}, {"state": "GGr"}],
-        "lanes": [{"id": each, "capacity": 10} for each in ("west", "west_left", "east")],
-        "links": [
-            {"lane": "west", "to": "far"},
-            {"lane": "west_left", "to": "north", "turn": "l"},
-            {"lane": "east", "to": "near"},
-        ],
-    }
-    return NetworkFile.model_validate({"name": "arterial", "junctions": [junction]})
-
-
 @pytest.mark.parametrize("rule", [GREEDY, MAX_PRESSURE])
 def test_left_turns_get_a_green_of_their_own_though_another_phase_serves_all_ways(rule):
-    controller = LongestQueue(with_left_turns_that_give_way(), rule)
+    lanes = dict.fromkeys(("west", "west_left", "east"), 10)
+    links = ("west", "far"), ("west_left", "north", "l"), ("east", "near")
+    controller = LongestQueue(crossing(("GgG", "GGr"), lanes, links), rule)
     for left, phase in ((8, 1), (2, 0)):
         queues = {"west": 5, "west_left": left, "east": 3}
         assert controller.decide({"a": 0}, lambda lane: queues.get(lane, 0))["a"] == phase  # noqa: B023

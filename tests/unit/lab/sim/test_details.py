@@ -9,24 +9,12 @@ from lab.net.net import SumoLane, SumoNet
 from lab.sim.details import Queues, slot_of, with_details
 from lab.sim.metrics import Metrics
 from lab.sim.trips import read_trips
-from models.networks.form import NetworkFile
+from tests.cities import crossing
 
-NETWORK = NetworkFile.model_validate(
-    {
-        "name": "a signal",
-        "junctions": [
-            {
-                "id": "n",
-                "agent_index": 0,
-                "phases": [{"state": "Gr"}, {"state": "rG"}],
-                "lanes": [
-                    {"id": "main_0", "capacity": 20},
-                    {"id": "stub_0", "capacity": 1, "behind": [{"lane": "side_0"}]},
-                ],
-                "links": [{"lane": "main_0", "to": "out_0"}, {"lane": "stub_0", "to": "out_0"}],
-            }
-        ],
-    }
+NETWORK = crossing(
+    ("Gr", "rG"),
+    {"main_0": 20, "stub_0": {"capacity": 1, "behind": [{"lane": "side_0"}]}},
+    (("main_0", "out_0"), ("stub_0", "out_0")),
 )
 TRIPS = """<tripinfos>
 <tripinfo depart="12" departDelay="2" arrival="90" waitingTime="20" waitingCount="1"
@@ -55,7 +43,7 @@ def details(tmp_path: Path):
     queues = Queues(NETWORK)
     queues.count(defaultdict(int, {"main_0": 4}).__getitem__)
     queues.count(defaultdict(int, {"main_0": 1, "side_0": 2}).__getitem__)
-    assert queues.of_junctions == {"n": 3.5}
+    assert queues.of_junctions == {"a": 3.5}
     read = read_trips(tmp_path / "trips.xml").values, tmp_path / "routes.xml"
     pending = [("main", 30.0), ("out", 5.0)]
     return with_details(Metrics(0, 0, 0, 3, 1), *read, pending, net, NETWORK, queues, (0, 120))

@@ -13,6 +13,7 @@ from models.signals.detection import (
     LaneMemory,
     Reading,
 )
+from tests import cities
 
 INTERVAL_S = 5.0
 RED, GREEN = 1, 0  # phases, as lane a_0 sees them
@@ -27,15 +28,10 @@ def crossing(*detectors: dict[str, Any], lanes: int = 1) -> JunctionDetection:
     Each lane has room for 40 vehicles, and 8 of them before an advance detector.
     """
     names = [*(f"a_{n}" for n in range(lanes)), "b_0"]
-    entry = {
-        "id": "market",
-        "agent_index": 0,
-        "phases": [{"state": "G" * lanes + "r"}, {"state": "r" * lanes + "G"}],
-        "lanes": [{"id": name, "capacity": 40} for name in names],
-        "links": [{"lane": name, "to": "c_0"} for name in names],
-        "detectors": detectors,
-    }
-    return JunctionDetection(JunctionEntry.model_validate(entry))
+    states = "G" * lanes + "r", "r" * lanes + "G"
+    links = [(name, "c_0") for name in names]
+    network = cities.crossing(states, dict.fromkeys(names, 40), links, detectors=detectors)
+    return JunctionDetection(network.junctions[0])
 
 
 def after(detection: JunctionDetection, **remembered: float) -> tuple[LaneMemory, ...]:

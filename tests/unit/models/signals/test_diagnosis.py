@@ -1,10 +1,11 @@
 """Broken detectors are found by what cannot be, and their readings replaced by estimates."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from models.networks.form import DetectorLimits, NetworkFile
+from models.networks.form import DetectorLimits
 from models.networks.network import Network, network_of
 from models.signals.diagnosis import (
     AT_LIMIT,
@@ -15,6 +16,7 @@ from models.signals.diagnosis import (
     failed_lanes,
     read_diagnoses,
 )
+from tests import cities
 
 CAPACITY = 20.0
 LIMITS = DetectorLimits(no_activity=10, stuck=6, frozen=30, recall=0)
@@ -22,24 +24,11 @@ MAIN, SECOND, SIDE = range(3)  # two lanes that are green in phase 0, one in pha
 
 
 def junction(limits: DetectorLimits = LIMITS, **of_side: object) -> JunctionDiagnosis:
-    lanes = [{"id": name, "capacity": CAPACITY} for name in ("main", "second", "side")]
+    lanes: dict[str, Any] = dict.fromkeys(("main", "second", "side"), CAPACITY)
     if of_side:
-        lanes[SIDE]["detector"] = of_side  # type: ignore[assignment]
-    file = NetworkFile.model_validate(
-        {
-            "name": "crossing",
-            "detectors": limits.model_dump(),
-            "junctions": [
-                {
-                    "id": "a",
-                    "agent_index": 0,
-                    "phases": [{"state": "GGr"}, {"state": "rrG"}],
-                    "lanes": lanes,
-                    "links": [{"lane": lane["id"], "to": "out"} for lane in lanes],
-                }
-            ],
-        }
-    )
+        lanes["side"] = {"capacity": CAPACITY, "detector": of_side}
+    file = cities.crossing(("GGr", "rrG"), lanes, [(lane, "out") for lane in lanes])
+    file = file.model_copy(update={"detectors": limits})
     (diagnosis,) = read_diagnoses(network_of(file))
     return diagnosis
 
@@ -317,13 +306,5 @@ def test_neither_memory_nor_observation_is_written_into():
 def test_a_network_that_does_not_say_when_lanes_are_green_is_refused():
     with pytest.raises(ValueError, match="read without its signals"):
         read_diagnoses(Network.of("bare", []))
-    file = NetworkFile.model_validate(
-        {
-            "name": "bare",
-            "junctions": [
-                {"id": "a", "agent_index": 0, "phases": [{}], "lanes": [{"id": "l", "capacity": 1}]}
-            ],
-        }
-    )
     with pytest.raises(ValueError, match="junction a has no states"):
-        read_diagnoses(network_of(file))
+        read_diagnoses(cities.city_of(cities.entry("a", 0)))
