@@ -10,6 +10,7 @@ from tests.adversary.wire import OBSERVED, RUN, Piece, request, step
 HIDDEN = step(b"Connection: close")
 SIZE = b"%x" % len(OBSERVED)
 END = b"0\r\n\r\n"
+UNREAD, NOWHERE = ("400 text/plain",), ("404 text/plain",)  # at Serve's front
 ONE_CHUNK = SIZE + b"\r\n" + OBSERVED + b"\r\n" + END
 MB = b"a" * (1 << 20)
 WEBSOCKET = (
@@ -18,6 +19,8 @@ WEBSOCKET = (
     b"Sec-WebSocket-Version: 13",
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 )
+ELSE = (b"Connection: Upgrade", b"Upgrade: else")
+H2C = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAA")
 
 
 def chunked(
@@ -43,21 +46,24 @@ def length(name: str, value: bytes, *answers: int | str) -> Attack:
     return once(f"Content-Length {name}", step(b"Connection: close", length=value), *answers)
 
 
-def chunk(name: str, body: bytes, *answers: int | str) -> Attack:
-    return once(f"chunk {name}", chunked(body), *answers)
+def chunk(name: str, body: bytes, *answers: int | str, at_front: Expected | None = None) -> Attack:
+    return once(f"chunk {name}", chunked(body), *answers, at_front=at_front)
 
 
 def first_chunk(name: str, line: bytes, *answers: int | str) -> Attack:
     return chunk(name, line + b"\r\n" + OBSERVED + b"\r\n" + END, *answers)
 
 
-def head(name: str, line: bytes, *answers: int | str) -> Attack:
-    return once(f"header {name}", step(line, b"Connection: close"), *answers)
+def head(name: str, line: bytes, *answers: int | str, at_front: Expected | None = None) -> Attack:
+    sent = step(line, b"Connection: close")
+    return once(f"header {name}", sent, *answers, at_front=at_front)
 
 
-def first_line(name: str, line: bytes, *answers: int | str) -> Attack:
+def first_line(
+    name: str, line: bytes, *answers: int | str, at_front: Expected | None = None
+) -> Attack:
     sent = HIDDEN.replace(b"POST /predict_action HTTP/1.1", line, 1)
-    return once(f"request line {name}", sent, *answers)
+    return once(f"request line {name}", sent, *answers, at_front=at_front)
 
 
 LENGTHS = (
@@ -126,38 +132,18 @@ CHUNKS = (
     chunk("bare CR after the size", SIZE + b"\r" + OBSERVED + b"\r\n" + END, NO_HTTP),
     chunk("longer than declared", SIZE + b"\r\n" + OBSERVED + b"XX" + END, NO_HTTP),
     chunk("trailing bytes", ONE_CHUNK + b"garbage", 200),
-    once(
-        "chunk trailer of 1 MB",
-        chunked(ONE_CHUNK[:-2] + b"X: " + MB + b"\r\n\r\n"),
-        400,
-        at_front=(NO_HTTP,),
-    ),
+    chunk("trailer of 1 MB", ONE_CHUNK[:-2] + b"X: %b\r\n\r\n" % MB, 400, at_front=(NO_HTTP,)),
     chunk("trailer that is a request", ONE_CHUNK[:-2] + HIDDEN, NO_HTTP),
 )
 
 HEADS = (
     head("folded", b"X-A: a\r\n b", 200),
-    once(
-        "a length in a fold",
-        step(b"X-A: a\r\n Content-Length: 0") + HIDDEN,
-        200,
-        200,
-    ),
+    once("a length in a fold", step(b"X-A: a\r\n Content-Length: 0") + HIDDEN, 200, 200),
     head("space before the colon", b"X-A : a", NO_HTTP),
     head("NUL in a value", b"X-A: a\0b", NO_HTTP),
     head("bare CR in a value", b"X-A: a\rb", NO_HTTP),
-    once(
-        "header with a control character",
-        step(b"X-A: a\x01b", b"Connection: close"),
-        400,
-        at_front=("400 text/plain",),
-    ),
-    once(
-        "request line with an unknown method",
-        HIDDEN.replace(b"POST", b"FOO", 1),
-        400,
-        at_front=("400 text/plain",),
-    ),
+    head("with a control character", b"X-A: a\x01b", 400, at_front=UNREAD),
+    first_line("unknown method", b"FOO /predict_action HTTP/1.1", 400, at_front=UNREAD),
     head("high bytes in a value", b"X-A: \xff\xfe", 200),
     head("space in a name", b"X A: a", NO_HTTP),
     head("high byte in a name", b"X\xff: a", NO_HTTP),
@@ -185,44 +171,17 @@ OTHER_PROTOCOLS = (
         400,
         at_front=("404 text/plain", 200),
     ),
-    once(
-        "OPTIONS *",
-        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        400,
-        at_front=("404 text/plain",),
-    ),
+    once("OPTIONS *", request("OPTIONS", "*", b"Connection: close"), 400, at_front=NOWHERE),
     once("TRACE", request("TRACE", "/model_info", b"Connection: close"), 405),
     once("WebSocket, GET", request("GET", "/model_info", *WEBSOCKET) + HIDDEN, 200, 200),
     once("WebSocket, step", step(*WEBSOCKET) + HIDDEN, 200, 200, at_front=(422, 200)),
-    once(
-        "another protocol, step",
-        step(b"Connection: Upgrade", b"Upgrade: else") + HIDDEN,
-        200,
-        200,
-        at_front=(422, 200),
-    ),
+    once("another protocol, step", step(*ELSE) + HIDDEN, 200, 200, at_front=(422, 200)),
     Attack(
         "another protocol, body later",
-        (
-            request(
-                "POST",
-                "/predict_action",
-                b"Connection: Upgrade",
-                b"Upgrade: else",
-                length=b"%d" % len(HIDDEN),
-            ),
-            0.5,
-            HIDDEN,
-        ),
+        (request("POST", "/predict_action", *ELSE, length=b"%d" % len(HIDDEN)), 0.5, HIDDEN),
         (422,),
     ),
-    once(
-        "h2c, step",
-        step(b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAA")
-        + HIDDEN,
-        200,
-        200,
-    ),
+    once("h2c, step", step(*H2C) + HIDDEN, 200, 200),
     once("Expect", step(b"Expect: 100-continue") + HIDDEN, 200, 200),
     once("Expect, GET", request("GET", "/model_info", b"Expect: 100-continue") + HIDDEN, 200, 200),
     once("Expect something else", step(b"Expect: 200-maybe") + HIDDEN, 200, 200),
