@@ -128,6 +128,8 @@ class Revocations:
 
     def revoke(self, token: Claims) -> bool:
         """Return whether a token is revoked."""
+        if not self._tables:
+            return False
         if token.token_id in self._revoked:
             return True
         if isinstance(token.generation, str):

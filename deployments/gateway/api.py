@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fastapi import Depends, FastAPI, Response
+from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 
 from deployments.gateway.errors import render_error
@@ -65,21 +65,9 @@ def create_app(
         swagger_ui_parameters={"persistAuthorization": True},
     )
     add_docs(app)
-    fast = FastRoutes(app, render_error, counts_others=True, access_log=access_log)
+    fast = FastRoutes(app, render_error, access_log=access_log)
     _add_routes(fast, service)
     (probes or Probes()).add_to(fast)
-
-    @app.get(
-        "/traffic/health",
-        responses={503: {"model": HealthResponse | ErrorBody, "description": "Degraded"}},
-        tags=["status"],
-    )
-    async def health(response: Response) -> HealthResponse:
-        """Return whether the inference service answers and is healthy."""
-        answer = await service.health()
-        response.status_code = 200 if answer.status == "healthy" else 503
-        return answer
-
     redescribe(app, _remove_422_of_parameters)
     if not is_shipped(service.network):
         describe(app, service.network)
@@ -139,6 +127,15 @@ def _add_routes(fast: FastRoutes, service: GatewayService) -> None:
         response_model=ResetResponse,
         responses=_errors(400, 401, 403, 408, 413, 500, 503),
         summary="Start a new simulation run",
+    )
+
+    fast.add(
+        "GET",
+        "/traffic/health",
+        service.health,
+        response_model=HealthResponse,
+        responses={503: {"model": HealthResponse | ErrorBody, "description": "Degraded"}},
+        tags=["status"],
     )
 
 

@@ -244,14 +244,15 @@ class GatewayService:
         self.access.audit.note("reset", who, where, detail)
         return 200, to_json(ResetResponse()), JSON_HEADERS
 
-    async def health(self) -> HealthResponse:
-        """Return whether the inference service is healthy; simultaneous requests share a call."""
-        healthy = await self._health.result()
-        return HealthResponse(
+    async def health(self, scope: Scope, body: bytes) -> Answer:
+        """Return whether the inference service answers and is healthy."""
+        healthy = await self._health.result()  # simultaneous requests share a call
+        answer = HealthResponse(
             status="healthy" if healthy else "degraded",
             inferenceService="up" if healthy else "down",
             timestamp=now_ms(),
         )
+        return 200 if healthy else 503, to_json(answer), JSON_HEADERS
 
     async def close(self) -> None:
         self._health.cancel()

@@ -68,7 +68,6 @@ class FastRoutes:
         max_waiting: counted requests at work at once, at most, by default MAX_AT_WORK; fewer while
             they wait too long for their turns. A request is at work once its body has arrived, so
             that slow senders take no place.
-        counts_others: whether requests of other routes count as well.
         access_log: notified of every response.
         guard: raises the refusal of a request, on every route that is not open.
         whole_paths: whether all paths are those of URLs, whatever the route prefix.
@@ -80,7 +79,6 @@ class FastRoutes:
         render_error: RenderError,
         max_waiting: int | None = None,
         *,
-        counts_others: bool = False,
         access_log: AccessLog | None = None,
         guard: Check | None = None,
         whole_paths: bool = False,
@@ -90,7 +88,6 @@ class FastRoutes:
         self._others: ASGIApp = app
         self._render_error = render_error
         self._limit = AdaptiveLimit(shedding.MAX_AT_WORK if max_waiting is None else max_waiting)
-        self._counts_others = counts_others
         self._access_log = access_log or AccessLog()
         self._guard = guard
         self._times: RequestTimes = RequestTimes()
@@ -235,23 +232,19 @@ class FastRoutes:
             self._access_log.note(scope, sent or b"", status, seconds)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, began, counted = CLIENT_GONE, perf_counter(), int(self._counts_others)
+        status, began = CLIENT_GONE, perf_counter()
 
         async def note(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
-        answer = self._others
-        if (refusal := self._refusal_of(scope)) is not None:
-            answer, counted = await self._respond_to(Request(scope), refusal), 0
-        elif counted and self._times.at_work >= self._limit.now:
-            answer, counted = await self._respond_to(Request(scope), OverloadedError()), 0
-        self._times.at_work += counted
+        answer, refusal = self._others, self._refusal_of(scope)
+        if refusal is not None:
+            answer = await self._respond_to(Request(scope), refusal)
         try:
             await answer(scope, receive, note)
         finally:
-            self._times.at_work -= counted
             seconds = perf_counter() - began
             self._times_of_others.observe(status, seconds)
             self._access_log.note(scope, b"", status, seconds)

@@ -170,16 +170,6 @@ class TestBound:
         assert [answer.status_code for answer in await asyncio.gather(*admitted)] == [200, 200]
         assert (await client.post(PATH)).status_code == 200
 
-    @pytest.mark.parametrize(("counts_others", "status"), [(True, 503), (False, 200)])
-    async def test_other_routes_are_bound_where_they_count(self, counts_others, status):
-        held = Held()
-        client = client_of(app_with(held.handle, counts_others=counts_others))
-        admitted = await held.fill(client, 2)
-        assert (await client.get("/status")).status_code == status
-        held.go_on.set()
-        await asyncio.gather(*admitted)
-        assert [(await client.get("/status")).status_code for _ in range(3)] == [200] * 3
-
 
 class TestTimes:
     """Of requests, by route and status."""
@@ -201,14 +191,11 @@ class TestTimes:
         assert self.counted(app) == {("POST", PATH, 200): 2, ("POST", PATH, 413): 1}
 
     async def test_no_path_that_a_client_makes_up_becomes_a_label(self):
-        app = app_with(counts_others=True)
+        app = app_with()
         client = client_of(app)
         for path in ("/status", "/nothing", f"{PATH}/7"):
             await client.get(path)
         assert self.counted(app) == {("", "other", 200): 1, ("", "other", 404): 2}
-        refusing = app_with(counts_others=True, max_waiting=0)
-        await client_of(refusing).get("/status")
-        assert self.counted(refusing) == {("", "other", 503): 1}
 
     async def test_who_has_gone_counts_as_499(self):
         held = Held()

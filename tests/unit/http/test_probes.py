@@ -155,7 +155,9 @@ class TestReadiness:
 
 def client_of(probes: Probes, prefix: str = "", max_waiting: int = 1) -> httpx.AsyncClient:
     app = FastAPI()
-    probes.add_to(FastRoutes(app, render_error, max_waiting, counts_others=True), prefix)
+    routes = FastRoutes(app, render_error, max_waiting)
+    probes.add_to(routes, prefix)
+    routes.add("GET", "/anything", probes.livez)
     return apps.client_of(app)
 
 
