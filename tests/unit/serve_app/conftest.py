@@ -9,10 +9,19 @@ from pathlib import Path
 import pytest
 
 from serve_app.processes.process_tags import INSTANCE_TAG
+from serve_app.settings import Settings
 from tests.support.fake_ray import FakeRay, fake_ray
 
 Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove every setting from the environment, and afterwards what a test has set."""
+    for name in Settings.model_fields:
+        monkeypatch.setenv(name.upper(), "")
+        monkeypatch.delenv(name.upper())
 
 
 @pytest.fixture

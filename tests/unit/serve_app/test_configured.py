@@ -16,7 +16,6 @@ CITY = """{"name": "%s", "junctions": [
 
 
 def test_the_application_goes_before_the_environment(tmp_path, monkeypatch):
-    monkeypatch.delenv("NETWORK_PATH", raising=False)
     assert configured_network(None) is SHIPPED
     for name in ("one", "two"):
         (tmp_path / name).write_text(CITY % name)
@@ -72,7 +71,6 @@ def test_a_store_that_every_replica_reaches_is_not(cluster, url, known):
 
 def test_the_status_of_an_invalid_loans_update_is_a_setting_of_loans_alone(monkeypatch):
     types = record_types()
-    monkeypatch.delenv("LOANS_UPDATE_VALIDATION_STATUS", raising=False)
     assert {name: configured(name, Settings()) for name in types} == types
     monkeypatch.setenv("LOANS_UPDATE_VALIDATION_STATUS", "400")
     assert types["loans"].invalid_update_status == 200

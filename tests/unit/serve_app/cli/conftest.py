@@ -34,8 +34,7 @@ Greenwave = Callable[..., Result]
 def data_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("JWT_SECRET", SECRET)
-    for name in ("STORE_URL", "RAY_REDIS_ADDRESS", "JWT_KEYS_FILE", "JWT_AUTH_USERNAME"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("RAY_REDIS_ADDRESS", raising=False)
     return tmp_path / "data"
 
 

@@ -16,9 +16,6 @@ from serve_app.settings import Settings
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in Settings.model_fields:  # what a test sets is gone after it
-        monkeypatch.setenv(name.upper(), "")
-        monkeypatch.delenv(name.upper())
     return tmp_path
 
 

@@ -201,8 +201,6 @@ def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkey
 def test_up_prints_commands_for_this_instance(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    for name in ("STORE_URL", "JWT_AUTH_USERNAME", "JWT_AUTH_PASSWORD"):
-        monkeypatch.delenv(name, raising=False)
     up._print_first_user(argparse.Namespace(port_base=31000))
     printed = capsys.readouterr().out
     change = f"DATA_DIR={tmp_path} .venv/bin/greenwave users passwd operator --port-base 31000"

@@ -15,12 +15,6 @@ from serve_app.settings import InsecureSettingsError, Settings
 TOKEN, NEXT = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 
 
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch):
-    for name in ("INFERENCE_TOKEN", "INFERENCE_TOKEN_FILE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def file_with(tmp_path: Path, content: str, mode: int = 0o600) -> Path:
     path = tmp_path / "token"
     path.write_text(content)

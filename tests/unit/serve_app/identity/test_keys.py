@@ -30,19 +30,6 @@ from serve_app.settings import InsecureSettingsError, Settings
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in [
-        "JWT_SECRET",
-        "JWT_KEYS_FILE",
-        "JWT_AUTH_USERNAME",
-        "JWT_AUTH_PASSWORD",
-        "ENVIRONMENT",
-        "STORE_URL",
-    ]:
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def settings(tmp_path):
     return Settings(data_dir=tmp_path / "data")
