@@ -10,7 +10,7 @@ import pytest
 
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
-from tests.cluster.gateway.conftest import OPERATOR, gateway
+from tests.cluster.gateway.conftest import ENVIRONMENT, USER, gateway
 from tests.documentation import ROOT
 
 GATES = """
@@ -37,14 +37,14 @@ OTHERS = ["density", "flow", "accounts", "loans", "cards"]
 def whole(system: System) -> Iterator[System]:
     before = dict(system.applications)
     others = [shipped_application(name) for name in OTHERS]
-    system.deploy(gateway("gateway", "/api", env=OPERATOR), *others)
+    system.deploy(gateway("gateway", "/api"), *others)
     yield system
     system.applications = before
     system.deploy()
 
 
 def locust(
-    system: System, folder: Path, scenario: str, password: str = OPERATOR["JWT_AUTH_PASSWORD"]
+    system: System, folder: Path, scenario: str, password: str = USER["password"]
 ) -> subprocess.CompletedProcess[str]:
     gates = folder / "gates.toml"
     gates.write_text(GATES)
@@ -56,7 +56,7 @@ def locust(
         "LOAD_SCENARIO": scenario,
     }
     return subprocess.run(
-        command, cwd=ROOT, env=os.environ | OPERATOR | settings, capture_output=True, text=True
+        command, cwd=ROOT, env=os.environ | ENVIRONMENT | settings, capture_output=True, text=True
     )
 
 

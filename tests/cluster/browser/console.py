@@ -1,8 +1,12 @@
 """The page of the live console in a browser."""
 
-from collections.abc import Callable
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -10,6 +14,28 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 TIMEOUT_S = 60
+CENTER = "joinedS_265580996_300839357"
+
+
+@contextlib.contextmanager
+def driving(client: httpx.Client) -> Iterator[None]:
+    """Drive a run meanwhile, as a simulation would; only the last lane's detector works."""
+    ended = threading.Event()
+
+    def drive() -> None:
+        lasts = itertools.cycle((0.25, 0.5))
+        while not ended.wait(0.1):
+            observed = [1, 0, 0, 0, 1, *[0.25] * 13, next(lasts)]
+            with contextlib.suppress(httpx.HTTPError):  # a test stops the edge
+                client.post("/predict_action", json={"junction_id": CENTER, "obs_data": observed})
+
+    thread = threading.Thread(target=drive, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(TIMEOUT_S)
 
 
 class Console:

@@ -1,8 +1,5 @@
 """The live console as a user sees it: in a real browser, through the edge."""
 
-import contextlib
-import itertools
-import threading
 import time
 
 import httpx
@@ -11,12 +8,10 @@ from selenium.webdriver.common.by import By
 
 from load_tests.harness.system import System, start_edge
 from tests.cluster.browser.conftest import DIAGNOSING
-from tests.cluster.browser.console import Console
+from tests.cluster.browser.console import Console, driving
 from tests.cluster.gateway.conftest import USER
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for the system
-
-CENTER = "joinedS_265580996_300839357"
 
 
 @pytest.fixture
@@ -25,35 +20,23 @@ def console(browser, edge):
 
 
 @pytest.fixture
-def driving(edge):
-    """Drive a run, as a simulation would; only the last lane's detector works."""
-    run, ended = f"drives-{time.time_ns()}", threading.Event()
+def driven(edge):
+    """Drive a run, and return its name."""
+    run = f"drives-{time.time_ns()}"
     url = edge.urls()["inference"] + DIAGNOSING
-
-    def drive():
-        lasts = itertools.cycle((0.25, 0.5))
-        with httpx.Client(base_url=url, headers={"X-Simulation-Run": run}, timeout=10) as client:
-            while not ended.wait(0.1):
-                body = {
-                    "junction_id": CENTER,
-                    "obs_data": [1, 0, 0, 0, 1, *([0.25] * 13), next(lasts)],
-                }
-                with contextlib.suppress(httpx.HTTPError):  # a test stops the edge
-                    client.post("/predict_action", json=body)
-
-    thread = threading.Thread(target=drive, daemon=True)
-    thread.start()
-    yield run
-    ended.set()
-    thread.join(15)
+    with (
+        httpx.Client(base_url=url, headers={"X-Simulation-Run": run}, timeout=10) as client,
+        driving(client),
+    ):
+        yield run
 
 
 @pytest.fixture
-def live(console, driving):
+def live(console, driven):
     """Open the console of a user who has logged in."""
     console.open()
     console.log_in(**USER)
-    console.wait(console.says("#run-facts", driving))
+    console.wait(console.says("#run-facts", driven))
     console.browser.get_log("browser")
     return console
 
@@ -68,11 +51,11 @@ def test_a_junction_is_chosen_with_the_keyboard(live):
     assert live.complaints() == []
 
 
-def test_decisions_that_the_next_stream_repeats_are_listed_once(live, edge, driving):
+def test_decisions_that_the_next_stream_repeats_are_listed_once(live, edge, driven):
     live.wait(live.steps)
     live.script("document.querySelector('#junctions button[aria-pressed=false]').click()")
     body = {"junction_id": live.find("#junction-facts").text, "obs_data": [0.5]}
-    headers = {"X-Simulation-Run": driving}
+    headers = {"X-Simulation-Run": driven}
     url = edge.urls()["inference"] + DIAGNOSING
     with httpx.Client(base_url=url, headers=headers, timeout=10) as client:
 

@@ -10,7 +10,7 @@ import pytest
 
 from load_tests.harness.system import System, application
 from models.policy.form import SHIPPED_POLICY
-from tests.cluster.gateway.conftest import OPERATOR, gateway
+from tests.cluster.gateway.conftest import USER, gateway
 from tests.documentation import ROOT
 
 RunExample = Callable[..., str]
@@ -23,10 +23,10 @@ def served(system: System) -> Iterator[str]:
     Below it, ``/red`` and ``/plan`` are gateways without an inference service, by their fallback.
     """
     policy = {"agent_path": str(SHIPPED_POLICY)}
-    without: dict[str, Any] = {"env": OPERATOR, "inference_app": "none"}
+    without: dict[str, Any] = {"inference_app": "none"}
     applications = [
         application("examples", "/examples", user_config=policy),
-        gateway("gateway-examples", "/examples/api", env=OPERATOR, inference_app="examples"),
+        gateway("gateway-examples", "/examples/api", inference_app="examples"),
         gateway("gateway-red", "/examples/red/api", **without),
         gateway("gateway-plan", "/examples/plan/api", **without, fallback="plan"),
     ]
@@ -43,7 +43,7 @@ def run_example() -> RunExample:
         result = subprocess.run(
             [sys.executable, f"examples/{program}", *arguments],
             cwd=ROOT,
-            env=os.environ | {"GREENWAVE_PASSWORD": OPERATOR["JWT_AUTH_PASSWORD"]},
+            env=os.environ | {"GREENWAVE_PASSWORD": USER["password"]},
             capture_output=True,
             text=True,
             timeout=100,

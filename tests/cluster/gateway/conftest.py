@@ -8,8 +8,7 @@ import pytest
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System, application
 
-OPERATOR = {"JWT_AUTH_USERNAME": "operator", "JWT_AUTH_PASSWORD": "PRINTED_BY_MAKE_UP"}
-USER = {"username": "ann", "password": "correct horse"}
+USER = {"username": "operator", "password": "correct horse"}
 ENVIRONMENT = {
     "JWT_SECRET": "0123456789abcdef0123456789abcdef",
     "JWT_AUTH_USERNAME": USER["username"],
@@ -17,13 +16,10 @@ ENVIRONMENT = {
 }
 
 
-def gateway(
-    name: str, prefix: str, replicas: int = 1, env: dict[str, str] | None = None, **args: object
-) -> dict[str, Any]:
-    """Return the shipped gateway with another name, place, environment and arguments."""
-    env = ENVIRONMENT | (env or {})
+def gateway(name: str, prefix: str, replicas: int = 1, **args: object) -> dict[str, Any]:
+    """Return the shipped gateway with another name, place and arguments, for one user."""
     return shipped_application(
-        "gateway", called=name, prefix=prefix, replicas=replicas, args=args, env=env
+        "gateway", called=name, prefix=prefix, replicas=replicas, args=args, env=ENVIRONMENT
     )
 
 
