@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from deployments.http.messages import now_ms
@@ -148,12 +148,12 @@ class AuditBuffer:
         what: _What = (event, who, where, detail)
         if what not in noted and len(noted) >= MAX_DISTINCT:
             what = (event, OTHERS, "", "")
-        now = self._clock()
-        known = noted.get(what)
-        at_ms, count = (known.at_ms, known.count) if known else (now, 0)
-        texts = (known.who, known.where, known.detail) if known else map(shortened, what[1:])
-        who, where, detail = texts
-        noted[what] = Entry(log, at_ms, event, who, where, detail, count + 1, now)
+        now, known = self._clock(), noted.get(what)
+        if known is not None:
+            noted[what] = replace(known, count=known.count + 1, last_ms=now)
+            return
+        who, where, detail = map(shortened, what[1:])
+        noted[what] = Entry(log, now, event, who, where, detail, 1, now)
 
     async def flush(self) -> None:
         """Append the noted events to the log.

@@ -27,7 +27,7 @@ async def echo(scope: Scope, body: bytes) -> Answer:
 def app_with(handle: Any = echo, method: str = "POST", **options: Any) -> FastAPI:
     app = FastAPI(redirect_slashes=False)
     options = {"max_body": 100, **options}
-    of_all = ("whole_paths", "access_log")
+    of_all = ("whole_paths", "access_log", "guard")
     bounds = {name: options.pop(name) for name in of_all if name in options}
     routes = FastRoutes(app, render_error, options.pop("max_waiting", 2), **bounds)
     routes.add(method, PATH, handle, **options)

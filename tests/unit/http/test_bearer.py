@@ -4,50 +4,32 @@ import hmac
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from fastapi import FastAPI
-from starlette.types import Scope
 
 from deployments.http import request as bearer
-from deployments.http.docs import add_docs
-from deployments.http.errors import UnauthorizedError, render_error
-from deployments.http.fast_routes import FastRoutes
-from deployments.http.messages import JSON_HEADERS, Answer
+from deployments.http.errors import UnauthorizedError
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard
-from tests.unit.http.apps import client_of
+from tests.unit.http.apps import PATH, app_with, client_of
 
 TOKEN, OTHER = "t" * 32, "u" * 32
 
 
-async def fast(scope: Scope, body: bytes) -> Answer:
-    return 200, b"{}", JSON_HEADERS
-
-
-@pytest_asyncio.fixture
-async def client():
-    app = FastAPI(docs_url=None, redoc_url=None)
-    routes = FastRoutes(app, render_error, guard=BearerGuard([TOKEN, OTHER]))
-    add_docs(app)
-    routes.add("POST", "/fast", fast, max_body=10)
-    Probes().add_to(routes)
+@pytest.fixture
+def client():
+    app = app_with(max_body=10, guard=BearerGuard([TOKEN, OTHER]))
+    Probes().add_to(app.state.fast_routes)
 
     @app.get("/health")
     async def health():
         return "ok"
 
-    @app.get("/slow")
-    async def slow():
-        return "ok"
-
-    async with client_of(app) as client:
-        yield client
+    return client_of(app)
 
 
-CLOSED = [("POST", "/fast"), ("GET", "/slow"), ("GET", "/docs"), ("GET", "/openapi.json")]
+CLOSED = [("POST", PATH), ("GET", "/status"), ("GET", "/docs"), ("GET", "/openapi.json")]
 
 
-@pytest.mark.parametrize(("method", "path"), [*CLOSED, ("GET", "/none"), ("DELETE", "/fast")])
+@pytest.mark.parametrize(("method", "path"), [*CLOSED, ("GET", "/none"), ("DELETE", PATH)])
 @pytest.mark.parametrize(
     "given",
     [None, "", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer ", f"Bearer {TOKEN}x", "Bearer \xe4"],
