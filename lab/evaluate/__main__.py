@@ -38,10 +38,7 @@ COLUMNS = (
     *("controller", "version", "traffic", "seed", "delay_s", "waiting_s", "trip_s"),
     *("arrived", "served", "demanded", "queue"),
 )
-WALKED = (
-    *("walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s"),
-    *("walk_wait_s", "walk_red_s"),
-)
+WALKED = "walks", "walk_delay_s", "walk_delay_95_s", "walk_delay_longest_s", "walk_red_s"
 
 
 class Study(NamedTuple):

@@ -15,7 +15,7 @@ from lab.evaluate.runs import SUMO, Run, make_runs, read_runs, write_runs
 from lab.processes import in_fresh_process
 from lab.sim.controllers import Control, open_run
 from lab.sim.daily_demand import DailyDemand
-from lab.sim.environment import Environment, vehicles_within
+from lab.sim.environment import vehicles_within
 from lab.sim.scenario import Scenario
 from lab.sim.simulator import Change
 from models.networks.shipped import SHIPPED
@@ -133,41 +133,37 @@ def run_job(job: Job) -> dict[str, Any]:
 def measured(
     scenario: Scenario, seed: int, control: Control, controller: str, **labels: Any
 ) -> Run:
-    """Simulate a run in this process, and return its record."""
-    measures = Measures(scenario)
+    """Simulate a run in this process, and return its record.
+
+    Only traffic that is not drawn has RESCO's queues.
+    """
+    queues = None if isinstance(scenario.demand, DailyDemand) else RescoQueues(scenario)
     with open_run(scenario, seed, control) as (environment, decides, observations):
         while not environment.is_over:
-            measures.look(environment)
+            if queues is not None:
+                queues.look()
             observations = environment.step(decides.act(observations))
-        more = measures.results(environment)
+        reds_s = longest_reds(scenario, environment.changes, environment.time_s)
+        more = {"walk_red_s": float(max(reds_s, default=0))}
+        if queues is not None:
+            more["resco_queue"] = queues.mean
         return Run.of(controller, seed, environment.metrics(), **labels, **more)
 
 
-class Measures:
-    """What is measured beside SUMO's files, at each decision: crossings, and queues as RESCO does.
+class RescoQueues:
+    """Counts queues at each decision as RESCO does.
 
-    Only traffic that is not drawn has these. A vehicle is in RESCO's queue from the first decision
-    at which it stands until it has left the signal's incoming lanes (``traffic_signal.py`` and
-    ``utils/readCSV.py`` of ``resco_benchmark`` at https://github.com/Pi-Star-Lab/RESCO, revision
-    fc65e91).
+    A vehicle is in a queue from the first decision at which it stands until it has left the
+    signal's incoming lanes (``traffic_signal.py`` and ``utils/readCSV.py`` of ``resco_benchmark``
+    at https://github.com/Pi-Star-Lab/RESCO, revision fc65e91).
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        junctions = scenario.network.junctions
-        self._scenario = scenario
-        self._has_queues = not isinstance(scenario.demand, DailyDemand)
-        self._has_crossings = any(each.crossings for each in junctions)
-        self._lanes = [[lane.id for lane in each.lanes] for each in junctions]
+        self._lanes = [[lane.id for lane in each.lanes] for each in scenario.network.junctions]
         self._queued: list[set[str]] = [set() for _ in self._lanes]
         self._total = self._n_looks = 0
-        self._wait_s = 0.0
 
-    def look(self, environment: Environment) -> None:
-        if self._has_queues:
-            self._look_at_queues()
-        self._look_at_crossings(environment)
-
-    def _look_at_queues(self) -> None:
+    def look(self) -> None:
         for lanes, queued in zip(self._lanes, self._queued, strict=True):
             seen = {vehicle for lane in lanes for vehicle in vehicles_within(lane, SEEN_M)}
             queued &= seen
@@ -175,24 +171,10 @@ class Measures:
             self._total += len(queued)
         self._n_looks += 1
 
-    def _look_at_crossings(self, environment: Environment) -> None:
-        if self._has_crossings:
-            waiting = environment.waiting_pedestrians().values()
-            self._wait_s = max([self._wait_s, *(seconds for each in waiting for seconds in each)])
-
-    def results(self, environment: Environment) -> dict[str, float | None]:
-        """Return further values of a :class:`.Run` at its end.
-
-        RESCO's mean is over decisions and signals, of which its code counts one too many.
-        """
-        self._look_at_crossings(environment)
-        reds_s = longest_reds(self._scenario, environment.changes, environment.time_s)
-        queue = self._total / max(1, self._n_looks) / (len(self._lanes) + 1)
-        return {
-            "resco_queue": queue if self._has_queues else None,
-            "walk_wait_s": self._wait_s,
-            "walk_red_s": float(max(reds_s, default=0)),
-        }
+    @property
+    def mean(self) -> float:
+        """The mean over decisions and signals, of which RESCO's code counts one too many."""
+        return self._total / max(1, self._n_looks) / (len(self._lanes) + 1)
 
 
 def longest_reds(scenario: Scenario, changes: Sequence[Change], end_s: int) -> Iterator[float]:

@@ -142,7 +142,6 @@ def persons_table(runs: Sequence[Run]) -> str:
     heads += [
         "95th percentile",
         "longest",
-        "longest wait at a crossing",
         "longest red of a crossing",
     ]
     delays, rows = values_of(runs, "delay_s"), []
@@ -153,7 +152,7 @@ def persons_table(runs: Sequence[Run]) -> str:
             more = estimate([100 * (one / of - 1) for one, of in zip(own, bare, strict=True)])
             row = [*cell, estimate(own), f"{more} %" if len(group.traffic) > 1 else ""]
             mine = [run for run in runs if (run.traffic, run.controller) == cell]
-            rows.append([*row, *(_walked(mine) if any(run.walks for run in mine) else [""] * 6)])
+            rows.append([*row, *(_walked(mine) if any(run.walks for run in mine) else [""] * 5)])
     return "\n".join(markdown(heads, rows, texts=2))
 
 
@@ -164,7 +163,6 @@ def _walked(runs: Sequence[Run]) -> list[object]:
         estimate([run.walk_delay_s for run in runs]),
         estimate([run.walk_delay_95_s for run in runs]),
         f"{max(run.walk_delay_longest_s for run in runs):.0f}",
-        f"{max(run.walk_wait_s for run in runs):.0f}",
         f"{red_s:.0f}" if red_s else "",
     ]
 

@@ -37,9 +37,8 @@ class Run(Metrics):
         version: tells the files apart that decide, such as a policy's weights.
         sumo: the version of SUMO, if it was recorded.
         queue: mean number of standing vehicles on all incoming lanes.
-        walk_wait_s: the longest that a person stood at one crossing, as read at each decision.
         walk_red_s: the longest red of a crossing; 0 where SUMO runs the programs.
-        resco_queue: see :class:`.Measures`.
+        resco_queue: see :class:`.RescoQueues`.
     """
 
     controller: str
@@ -48,7 +47,6 @@ class Run(Metrics):
     version: str = ""
     sumo: str = ""
     queue: float = 0.0
-    walk_wait_s: float = 0.0
     walk_red_s: float = 0.0
     resco_queue: float | None = None
 

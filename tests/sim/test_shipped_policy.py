@@ -92,7 +92,6 @@ def test_the_policy_serves_pedestrians_in_time_behind_the_safety_layer():
     assert network_of(scenario.network).digest == SHIPPED.digest
     assert run.walks > 20
     assert 0 < run.walk_red_s <= crossings.MAX_WALK_WAIT_S
-    assert 0 < run.walk_wait_s <= crossings.MAX_WALK_WAIT_S
 
 
 def test_the_longest_red_of_a_crossing_lasts_from_its_last_green_to_the_next():
