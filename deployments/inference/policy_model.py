@@ -81,7 +81,6 @@ class Decisions(list[Any]):
     which a state does not remember.
 
     Attributes:
-        model: that made the step.
         agents: B agent indices.
         inputs: (B, width) as the policy saw them.
         faults: by row, of the junctions that have some.
@@ -90,7 +89,6 @@ class Decisions(list[Any]):
         finite: B of them; a row that is not finite was refused.
     """
 
-    model: PolicyModel
     agents: Sequence[int]
     inputs: Floats
     faults: dict[int, list[int]]
@@ -152,8 +150,7 @@ class PolicyModel(Model):
         step = self.policy(encoded, states[:, :HIDDEN_DIM], unavailable)
         actions, finite = step.actions.tolist(), step.finite.tolist()
         decisions = Decisions(zip(actions, step.confidences.tolist(), strict=True))
-        decisions.model, decisions.agents, decisions.inputs = self, agents, encoded
-        decisions.faults = faults
+        decisions.agents, decisions.inputs, decisions.faults = agents, encoded, faults
         for row, found in faults.items():
             decisions[row] = (*decisions[row], "".join(map(str, found)))
         decisions.step, decisions.actions, decisions.finite = step, actions, finite
@@ -181,6 +178,16 @@ class PolicyModel(Model):
             return kept
         action, confidence, faults = kept
         return (action, confidence, faults.decode()) if faults else (action, confidence)
+
+    def some(self, outputs: Any, rows: Sequence[int]) -> Decisions:
+        made = Decisions([outputs[row] for row in rows])
+        made.agents, made.inputs = [outputs.agents[row] for row in rows], outputs.inputs[rows]
+        made.faults = {
+            at: outputs.faults[row] for at, row in enumerate(rows) if row in outputs.faults
+        }
+        made.step = Step(*(column[rows] for column in outputs.step))
+        made.actions, made.finite = made.step.actions.tolist(), made.step.finite.tolist()
+        return made
 
     def _logits(self, hidden: Floats, unavailable: NDArray[np.bool_]) -> list[list[float]]:
         logits = np.maximum(self.policy.logits(hidden, unavailable), _LOWEST)

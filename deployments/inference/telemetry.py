@@ -10,7 +10,7 @@ from itertools import compress
 from typing import NamedTuple, cast
 
 from deployments.feed.messages import NO_DEMAND, Decision, Demand
-from deployments.inference.policy_model import Decisions
+from deployments.inference.policy_model import Decisions, PolicyModel
 from deployments.metrics.sampled import Sampled
 from deployments.stateful.batcher import BatcherCounts
 from deployments.stateful.turn import SteppedBatch
@@ -71,7 +71,7 @@ class StepCounts(BatcherCounts):
             self.failed_detectors.update((label, FAULTS[each - 1]) for each in faults if each)
         sample = BatchSample(
             batch.seconds,
-            decisions.model.policy,
+            cast("PolicyModel", batch.model).policy,
             decisions.agents,
             decisions.inputs,
             decisions.step.hidden,
@@ -142,7 +142,8 @@ class WatchedSteps:
 
     def _decision(self, run: str, watched: _Watched, file: str, is_latest: bool) -> Decision:
         row, decisions = watched.row, cast("Decisions", watched.batch.outputs)
-        junction, model = self._junctions[decisions.agents[row]], decisions.model
+        junction = self._junctions[decisions.agents[row]]
+        model = cast("PolicyModel", watched.batch.model)
         (probabilities,) = model.policy.probabilities(
             decisions.step.hidden[row : row + 1], model.unavailable[[junction.agent_index]]
         )

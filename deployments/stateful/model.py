@@ -15,7 +15,7 @@ Output = tuple[Any, ...]
 
 
 class Model(Protocol):
-    """A recurrent model. A class that derives from this one inherits the last two methods.
+    """A recurrent model. A class that derives from this one inherits the last three methods.
 
     Attributes:
         output: data type of what is remembered of an output for a repeated request, with a name
@@ -49,3 +49,9 @@ class Model(Protocol):
     def answer(self, kept: Output) -> Output:
         """Return the output of which this was remembered."""
         return kept
+
+    def some(
+        self, outputs: Sequence[Output | StateError], rows: Sequence[int]
+    ) -> Sequence[Output | StateError]:
+        """Return the outputs of some rows, for an observer of the steps."""
+        return [outputs[row] for row in rows]

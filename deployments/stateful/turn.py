@@ -32,6 +32,7 @@ class SteppedBatch(NamedTuple):
         before, after: (B, \\*shape) states, which an observer must not write into. A row of
             ``after`` whose output is an error was not kept.
         outputs: as the model returned them.
+        model: that made the steps.
         seconds: duration of the step.
     """
 
@@ -40,6 +41,7 @@ class SteppedBatch(NamedTuple):
     before: Array
     after: Array
     outputs: Sequence[Output | StateError]
+    model: Model
     seconds: float
 
     def some(self, rows: Sequence[int]) -> SteppedBatch:
@@ -49,7 +51,8 @@ class SteppedBatch(NamedTuple):
             [self.steps[row] for row in rows],
             self.before[rows],
             self.after[rows],
-            [self.outputs[row] for row in rows],
+            self.model.some(self.outputs, rows),
+            self.model,
             self.seconds,
         )
 
@@ -246,7 +249,7 @@ class Turn:
             steps = self._keep(round, rows, at, keyed, outputs, after, model)
             seconds = time.perf_counter() - started
             round.todo, round.stepped = todo, at
-            round.batch = SteppedBatch((), steps, before, after, outputs, seconds)
+            round.batch = SteppedBatch((), steps, before, after, outputs, model, seconds)
         if known:
             made = zip(todo, zip(outputs, steps, strict=True), strict=True)
             results = {**known, **dict(made)}
