@@ -55,19 +55,6 @@ fi
 echo ready
 sleep infinity & wait
 """
-_ASK = """
-import json, sys, urllib.error, urllib.request as http
-port, path, body = json.loads(sys.argv[1])
-data = None if body is None else json.dumps(body).encode()
-request = http.Request(f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"})
-try:
-    with http.urlopen(request, timeout=10) as answer:
-        print(json.dumps([answer.status, answer.read().decode()]))
-except urllib.error.HTTPError as answer:
-    print(json.dumps([answer.code, answer.read().decode()]))
-except OSError as error:
-    print(json.dumps([0, str(error)]))
-"""
 
 
 class Machine:
@@ -123,9 +110,12 @@ class Machine:
 
     def ask(self, path: str, body: object = None, port: int = 8000) -> tuple[int, str]:
         """Return status and text of an answer; status 0 without one."""
-        words = (sys.executable, "-c", _ASK, json.dumps([port, path, body]))
-        status, text = json.loads(self.run(shlex.join(words)).stdout)
-        return status, text
+        words = ["curl", "--silent", "--max-time", "10", "--write-out", "\n%{http_code}"]
+        if body is not None:
+            words += ["--header", "Content-Type: application/json", "--data", json.dumps(body)]
+        answer = self.run(shlex.join([*words, f"http://127.0.0.1:{port}{path}"])).stdout
+        text, _, status = answer.rpartition("\n")
+        return int(status), text
 
     def health(self) -> Any:
         """Return the health of the inference service, which may start meanwhile."""
