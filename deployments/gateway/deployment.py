@@ -99,4 +99,5 @@ def _log_change(fallback: Fallback, state: State) -> None:
     if state is State.CLOSED:
         logger.info("The inference service answers again.")
     else:
-        logger.warning("The inference service is down; the fallback is %s.", fallback)
+        name = "the fixed-time plan" if fallback.has_plan else "RED"
+        logger.warning("The inference service is down; the fallback is %s.", name)

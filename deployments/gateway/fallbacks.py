@@ -41,10 +41,6 @@ class Fallback:
         self._zone = time_zone
         self._clock = clock
 
-    def __str__(self) -> str:
-        """Name what it answers, for the log."""
-        return "RED" if self._plan is None else "the fixed-time plan"
-
     @property
     def has_plan(self) -> bool:
         return self._plan is not None

@@ -1,11 +1,14 @@
 """The Python client through the edge: every route, and one step for each call."""
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+import httpx
 import pytest
 
 from greenwave.client import (
@@ -19,11 +22,53 @@ from greenwave.client import (
     Sample,
     UnauthorizedError,
 )
-from tests.services.lossy_proxy import losing
 from tests.services.system import USER
+from tests.support.local_server import Answer, Request, serving
 from tests.unit.gateway.conftest import PASSWORD
 
 JUNCTION, OBSERVATION = "300839359", [1, 0, 1, 0.4]
+
+
+LENGTH = "inference-header-content-length"
+PASSED_ON = ("content-type", "idempotency-key", "x-simulation-run", "authorization", LENGTH)
+RETURNED = ("content-type", "x-hidden-state-step", "x-error-code", LENGTH)
+
+
+@dataclass
+class LossyProxy:
+    """A running proxy, which passes every request on, and loses some of the answers.
+
+    Attributes:
+        asked: requests of its path.
+    """
+
+    url: str = ""
+    asked: int = 0
+
+
+@contextmanager
+def losing(upstream: str, path: str, loses: Callable[[int], bool]) -> Iterator[LossyProxy]:
+    """Run a proxy before a URL.
+
+    Args:
+        loses: returns whether the answer to the n-th request of this path, from 1, is lost.
+    """
+    proxy, lock = LossyProxy(), threading.Lock()
+
+    def pass_on(request: Request) -> Answer | None:
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        answer = behind.post(request.path, content=request.body, headers=headers)
+        if request.path == path:
+            with lock:
+                proxy.asked += 1
+                number = proxy.asked
+            if loses(number):
+                return None
+        kept = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+        return Answer(answer.status_code, answer.content, kept)
+
+    with httpx.Client(base_url=upstream, timeout=10) as behind, serving(pass_on) as proxy.url:
+        yield proxy
 
 
 @pytest.fixture

@@ -75,7 +75,6 @@ def test_the_periods_are_those_of_the_time_zone(clock):
 
 def test_the_plan_is_that_of_the_file_and_fits_the_safety_layer():
     assert configured_plan(GatewayOptions()) is None
-    assert str(Fallback()) == "RED"
     assert configured_plan(GatewayOptions(fallback="plan")) == PLAN
     assert configured_plan(GatewayOptions(fallback="plan", safety=True)) == read_plan(
         SAFE_PLAN, SHIPPED
