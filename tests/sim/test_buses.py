@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 
+import libsumo
 import numpy as np
 import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
-import libsumo
 
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.environment import Environment

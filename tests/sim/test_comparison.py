@@ -9,11 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 import sumo
+import torch
 
 from lab.evaluate.comparison import OWN_CHANGES, Comparison
 from lab.sim.controllers import CONTROLS, GUARDED, policy_control, run

@@ -6,8 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.net.importing import import_network
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.scenario import RouteFiles, Scenario

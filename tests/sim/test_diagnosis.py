@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.controllers import Controller, PolicyController, run
 from lab.sim.environment import Environment
 from lab.sim.faults import Diagnosed

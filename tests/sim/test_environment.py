@@ -4,12 +4,9 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import libsumo
 import numpy as np
 import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
-import libsumo
 
 from lab.net.importing import import_network
 from lab.net.net import load_net

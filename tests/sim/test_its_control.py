@@ -3,10 +3,6 @@
 import sys
 from functools import partial
 
-import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate.its_control import FLEXIBLE, delay_s
 from lab.processes import in_fresh_process
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario

@@ -4,9 +4,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 import sumo
 
 from lab.net.importing import import_network

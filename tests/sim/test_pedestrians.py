@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.controllers import CONTROLS, open_run, policy_control, run
 from lab.sim.environment import Environment
 from lab.train.rewards import Rewards, state_dim

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from models.networks.network import network_of
 from tests.sim.towns import Town
 

@@ -3,10 +3,6 @@
 import re
 from dataclasses import replace
 
-import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 import libsumo
 
 from lab.sim.controllers import CONTROLS, open_run, run

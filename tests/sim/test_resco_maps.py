@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
-
 from lab.evaluate.cases import RESCO, STUDIES
 from lab.evaluate.jobs import measured
 from lab.sim.controllers import CONTROLS, run

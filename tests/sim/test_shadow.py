@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.shadow.estimate import edge_counts, estimate_saved, stretches
 from lab.shadow.events import events_of
 from lab.shadow.findings import Findings, Span, examine

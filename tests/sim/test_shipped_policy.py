@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 import sumo
 
 from lab.evaluate.__main__ import REPORTED

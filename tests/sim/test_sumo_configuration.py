@@ -6,9 +6,6 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 import sumo
 
 from lab.net.importing import import_network

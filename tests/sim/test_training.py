@@ -13,8 +13,6 @@ import psutil
 import pytest
 import torch
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.net.importing import import_network
 from lab.sim.controllers import CONTROLS, LongestQueue, PolicyController, policy_control, run
 from lab.sim.daily_demand import HOUR_S

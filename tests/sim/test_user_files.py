@@ -11,8 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate.checks import check_signals
 from lab.evaluate.comparison import Comparison
 from lab.net.importing import import_network

@@ -4,8 +4,6 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.net.importing import import_network
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.programs import Programs, count_flows

@@ -2,10 +2,6 @@
 
 import re
 
-import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 import libsumo
 
 from lab.sim.controllers import open_run, policy_control

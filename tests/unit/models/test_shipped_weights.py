@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.controllers import PolicyController
 from lab.sim.observation import Observation
 from models.networks.shipped import JUNCTIONS, SHIPPED

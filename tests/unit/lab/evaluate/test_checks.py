@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate.checks import check_signals
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.form import LaneBehind

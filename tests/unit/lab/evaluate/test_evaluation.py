@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate import __main__ as evaluate
 from lab.evaluate import jobs as jobs_of
 from lab.evaluate.__main__ import REPORTED, RUNS_FILE

@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-pytest.importorskip("scipy", reason="SciPy is not installed")
-
-
 from lab.evaluate.chart import WIDTH, bars
 from lab.evaluate.city_map import level_of
 from lab.evaluate.comparison import Comparison

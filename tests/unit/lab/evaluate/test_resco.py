@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate.__main__ import RESCO_FILE
 from lab.evaluate.cases import RESCO, STUDIES
 from lab.evaluate.jobs import plan_jobs

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 from lab.sim.configuration import SumoFiles, judge, read_sumocfg, sumo_options
 from lab.sim.scenario import InvalidScenarioError
 from models.networks.file import InvalidNetworkError

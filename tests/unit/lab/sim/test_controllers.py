@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.controllers import (
     GREEDY,
     MAX_PRESSURE,

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 from lab.sim.options import add_scenario, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from models.networks.file import network_as_json

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 from lab.net.importing import import_network
 from lab.net.program import seconds_of
 from lab.sim.configuration import read_sumocfg

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.net.net import load_net
 from lab.sim import programs
 from lab.sim.daily_demand import HOUR_S

@@ -5,8 +5,6 @@ import csv
 import pytest
 import torch
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.train.mappo import ValueScale, compare_repeats, estimate_advantages, standardise
 from lab.train.run import read_log, write_log
 from models.networks.shipped import N_AGENTS

@@ -1,7 +1,3 @@
-import pytest
-
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.net.net import load_net
 from lab.sim.daily_demand import HOUR_S
 from lab.train.forecasts.generate import WEEKEND, draw_day, is_weekend

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.train.imitation import Demonstration, Student, likelihoods
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, PolicyForm

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.train import __main__ as training
 from lab.train.mappo import Config
 from lab.train.run import Trained

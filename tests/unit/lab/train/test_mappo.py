@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.checkpoint import InvalidCheckpointError

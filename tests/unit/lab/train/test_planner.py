@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.train.planner import _MaximumRed
 from models.networks.shipped import SHIPPED
 from models.signals.safety import Limits, Shown, read_layers

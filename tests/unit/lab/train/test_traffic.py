@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.evaluate.cases import LEVELS, TEST_SEEDS
 from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario

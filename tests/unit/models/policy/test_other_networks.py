@@ -5,8 +5,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-pytest.importorskip("libsumo", reason="SUMO is not installed")
-
 from lab.sim.controllers import PolicyController
 from lab.train.policy_network import Driver, as_arrays, mask_logits
 from models.networks.network import Network

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("sumo", reason="SUMO is not installed")
-
 from models.networks.file import network_as_json
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
