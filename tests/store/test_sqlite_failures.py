@@ -1,4 +1,4 @@
-"""What happens when the SQLite file is locked, full, read-only, damaged, or of another release."""
+"""What happens when the SQLite file is locked, full, damaged, or of another release."""
 
 import asyncio
 import fcntl
@@ -7,7 +7,6 @@ import resource
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,44 +170,6 @@ def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_pat
     assert done.returncode == 0, done.stderr
     assert "sqlite: " in done.stdout
     assert any(reason in done.stdout for reason in ("full", "disk I/O error"))
-
-
-@pytest.fixture
-def as_ordinary_user():
-    """Take an ordinary user's rights, in a folder of theirs: root may write to read-only files."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if os.geteuid() != 0:
-            yield folder
-            return
-        os.chown(folder, 65534, 65534)
-        os.seteuid(65534)
-        yield folder
-        os.seteuid(0)
-
-
-async def test_a_read_only_file_is_an_error_that_says_so(as_ordinary_user):
-    path = as_ordinary_user / "store.db"
-    store = open_store(f"sqlite:///{path}")
-    await store.create(TABLE, Document("1", b"one", "i"))
-    await store.close()
-    path.chmod(0o444)
-    with pytest.raises(StoreUnavailable, match="readonly"):
-        await store.create(TABLE, Document("2", b"two", "j"))
-    for file in as_ordinary_user.iterdir():  # SQLite gives its log the mode of the database
-        file.chmod(0o644)
-    await store.create(TABLE, Document("2", b"two", "j"))
-    await store.close()
-
-
-async def test_a_folder_that_cannot_be_written_is_an_error(as_ordinary_user):
-    as_ordinary_user.chmod(0o555)
-    store = open_store(f"sqlite:///{as_ordinary_user / 'new' / 'store.db'}")
-    with pytest.raises(StoreUnavailable, match="Permission denied"):
-        await store.create(TABLE, Document("1", b"one"))
-    as_ordinary_user.chmod(0o755)
-    await store.create(TABLE, Document("1", b"one"))
-    await store.close()
 
 
 async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path):
