@@ -66,6 +66,9 @@ MUTANTS = [Mutant(*each) for each in (
     ("a key is found across two", "row", "while where >= 0 and (where - start) % _ID.size:", "while False:"),
     ("a receipt's step is before the state's", "row", "step += (low - step + _HALF) % (2 * _HALF) - _HALF", "step -= (step - low) & 0xFFFFFFFF"),
     ("another observation is answered", "turn", "if receipt.print != keyed.prints[row]:", "if False:"),
+    # Over a connection
+    ("states aside are lists", "remote", "{at: (name, row) for at, (name, row) in aside.items()}", "dict(aside)"),
+    ("what a replica has kept is answered", "turn", "if not read.number and len(self._changed) < len(self._names):", "if False:"),
     # Turns
     ("rows that lost a race are answered", "turn", "if place in raced or place in refused:", "if place in refused:"),
     ("rows that lost a race change places", "batcher", "extendleft(reversed(again))", "extendleft(again)"),
