@@ -17,7 +17,7 @@ from lab.sim.shipped import (
     shipped_demand,
 )
 from lab.sim.signal import TimedSignal
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED_FILE
 
 RUN = {"X-Simulation-Run": "traci-example"}  # separate hidden states
 
@@ -42,7 +42,7 @@ def ask(http: httpx.Client, path: str, question: dict | None = None) -> dict | N
 
 
 def main(url: str, seconds: int, seed: int) -> None:
-    junctions = SHIPPED.file.junctions
+    junctions = SHIPPED_FILE.junctions
     signals = {
         each.id: TimedSignal([phase.state for phase in each.phases], YELLOW_S, 0, MIN_GREEN_S)
         for each in junctions

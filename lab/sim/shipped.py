@@ -11,7 +11,7 @@ import numpy as np
 from lab.net.net import load_net
 from lab.sim.daily_demand import HOUR_S, DailyDemand, DayProfile, read_demand
 from lab.sim.scenario import Scenario
-from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED
+from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED_FILE
 
 DECISION_S, YELLOW_S, MIN_GREEN_S = 5, 3, 5
 MORNING_RUSH_S = 15 * HOUR_S // 2
@@ -63,10 +63,8 @@ def shipped_scenario(
         breakdowns: vehicles that stop and close a lane, on top of the demand.
         elements: further elements of a SUMO additional file, in XML.
     """
-    if SHIPPED.file is None:
-        raise ValueError("the shipped network was read without its file")
     return Scenario(
-        SHIPPED.file,
+        SHIPPED_FILE,
         NET_FILE,
         demand,
         demand.begin_s,

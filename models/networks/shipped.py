@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.networks.network import Network, read_network
+from models.networks.file import read_network_file
+from models.networks.network import Network, network_of
 
 FOLDER = Path(__file__).with_name("greenwave")
 NETWORK_FILE = FOLDER / "greenwave.json"
 NET_FILE = FOLDER / "greenwave.net.xml"
 DEMAND_FILE = FOLDER / "greenwave.demand.json"
 
-SHIPPED: Network = read_network(NETWORK_FILE)
+SHIPPED_FILE = read_network_file(NETWORK_FILE)
+SHIPPED: Network = network_of(SHIPPED_FILE)
 JUNCTIONS = SHIPPED.junctions
 N_AGENTS, N_ACTIONS, MAX_OBS = SHIPPED.n_agents, SHIPPED.n_actions, SHIPPED.max_obs
 

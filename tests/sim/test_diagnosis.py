@@ -9,7 +9,7 @@ from lab.sim.environment import Environment
 from lab.sim.faults import Diagnosed
 from lab.sim.scenario import Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import SHIPPED, SHIPPED_FILE
 from models.policy.form import SHIPPED_POLICY
 from models.policy.step import PolicyStep
 from models.signals.diagnosis import FAULTS
@@ -35,11 +35,10 @@ def drive(scenario: Scenario, diagnosed: bool) -> tuple[float, dict[str, set[str
         return made[0]
 
     loss = run(scenario, SEED, control).delay_s
-    assert SHIPPED.file is not None
     found: dict[str, set[str]] = {
         f"{junction.id} {lane.id}": {FAULTS[fault - 1]}
         for controller in made
-        for junction in SHIPPED.file.junctions
+        for junction in SHIPPED_FILE.junctions
         for lane, fault in zip(junction.lanes, controller.faults[junction.id], strict=True)
         if fault
     }

@@ -7,10 +7,9 @@ import pytest
 from lab.evaluate.checks import check_signals
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.form import LaneBehind
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED_FILE
 
-NETWORK = SHIPPED.file
-assert NETWORK is not None
+NETWORK = SHIPPED_FILE
 SCENARIO = Scenario(NETWORK, NET_FILE, RouteFiles(()), 0, 60)
 
 

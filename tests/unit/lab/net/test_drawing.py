@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from lab.net.drawing import draw_network
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import SHIPPED_FILE
 from tests.cities import crossing
 
 STATES = "Ggrr", "rrGG"
@@ -34,8 +34,7 @@ def test_each_green_way_is_an_arrow_and_each_walk_a_bar(tmp_path):
 
 
 def test_of_many_junctions_the_first_are_drawn(tmp_path):
-    file = SHIPPED.file
-    assert file is not None
+    file = SHIPPED_FILE
     many = tuple(
         each.model_copy(update={"id": f"{each.id}_{copy}", "agent_index": 5 * copy + number})
         for copy in range(10)

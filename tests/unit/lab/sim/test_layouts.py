@@ -8,16 +8,14 @@ from lab.net.net import load_net
 from lab.sim.layouts import FILE, lay_out, with_detectors
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.form import Detector
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED_FILE
 
-NETWORK = SHIPPED.file
-assert NETWORK is not None
+NETWORK = SHIPPED_FILE
 SCENARIO = Scenario(NETWORK, NET_FILE, RouteFiles(()), 0, 60)
 
 
 def declared(**changed: object) -> Scenario:
     """Return the scenario with one detector in its network file."""
-    assert NETWORK is not None
     first, *others = NETWORK.junctions
     said = {"id": "d1", "kind": "stop_line", "lanes": (first.lanes[0].id,)} | changed
     junction = first.model_copy(update={"detectors": (Detector.model_validate(said),)})
@@ -64,7 +62,6 @@ def test_a_detector_beyond_its_lane_is_refused():
 
 
 def test_a_junction_without_links_is_refused():
-    assert NETWORK is not None
     junctions = tuple(each.model_copy(update={"links": None}) for each in NETWORK.junctions)
     network = NETWORK.model_copy(update={"junctions": junctions})
     with pytest.raises(InvalidScenarioError, match="need its links"):

@@ -14,7 +14,7 @@ from lab.train.mappo import Batch, Config, Episode, Trainer, pick
 from lab.train.policy_network import avail_actions_of, unroll
 from lab.train.rewards import state_dim
 from lab.train.traffic import DrawnHours, OneScenario
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED, SHIPPED_FILE
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 CONFIG = Config(
@@ -160,8 +160,7 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
 def city(tmp_path: Path) -> OneScenario:
     routes = tmp_path / "town.rou.xml"
     routes.write_text("<routes/>")
-    assert SHIPPED.file is not None
-    return OneScenario(Scenario(SHIPPED.file, NET_FILE, RouteFiles((routes,)), 0, 3600))
+    return OneScenario(Scenario(SHIPPED_FILE, NET_FILE, RouteFiles((routes,)), 0, 3600))
 
 
 def test_a_checkpoint_of_another_configuration_or_of_other_rules_is_refused(tmp_path, city):

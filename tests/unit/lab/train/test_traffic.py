@@ -11,7 +11,7 @@ from lab.sim.daily_demand import DailyDemand
 from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.forecasts.generate import draw_day
 from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED_FILE
 
 
 def demand_of(scenario: Scenario) -> DailyDemand:
@@ -32,9 +32,8 @@ def draw(iteration: int, guarded: bool = False) -> list[Scenario]:
 @pytest.fixture
 def city(tmp_path: Path) -> OneScenario:
     (tmp_path / "town.rou.xml").write_text("<routes/>")
-    assert SHIPPED.file is not None
     routes = RouteFiles((tmp_path / "town.rou.xml",))
-    return OneScenario(Scenario(SHIPPED.file, NET_FILE, routes, 0, 3600), n_validation=100)
+    return OneScenario(Scenario(SHIPPED_FILE, NET_FILE, routes, 0, 3600), n_validation=100)
 
 
 @pytest.mark.parametrize(

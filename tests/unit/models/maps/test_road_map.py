@@ -8,7 +8,7 @@ import pytest
 from models.maps.road_map import MAX_DRAWN, RoadMap, road_map_of
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import SHIPPED_FILE
 from tests.cities import entry
 
 HARBOUR = Path(__file__).parents[4] / "configs" / "harbour.json"
@@ -35,15 +35,13 @@ def map_of(*junctions: dict[str, Any]) -> RoadMap:
     ],
 )
 def test_the_shipped_network_is_drawn_with_names_and_phases_in_words(name, phases):
-    assert SHIPPED.file is not None
-    (junction,) = [each for each in road_map_of(SHIPPED.file).junctions if each.name == name]
+    (junction,) = [each for each in road_map_of(SHIPPED_FILE).junctions if each.name == name]
     assert junction.phases == phases
     assert {len(approach.greens) for approach in junction.approaches} == {len(phases)}
 
 
 def test_a_road_has_the_lanes_of_one_edge_and_leads_to_its_junction():
-    assert SHIPPED.file is not None
-    drawn = road_map_of(SHIPPED.file)
+    drawn = road_map_of(SHIPPED_FILE)
     (west,) = [road for road in drawn.roads if road.id == "west_to_station_0"]
     assert (west.start_name, len(west.lanes)) == ("west", 2)
 

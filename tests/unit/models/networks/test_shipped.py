@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from lab.net.importing import import_network
-from models.networks.shipped import NET_FILE, SHIPPED
+from models.networks.shipped import NET_FILE, SHIPPED, SHIPPED_FILE
 from models.signals.monitor import make_monitors
 
 
@@ -31,7 +31,6 @@ def test_hidden_states_that_were_stored_before_still_belong_to_it():
 def test_the_file_is_what_an_import_of_the_net_makes_but_for_names_order_and_limits():
     imported, remarks = import_network(NET_FILE, "greenwave")
     assert list(remarks.sentences()) == []
-    assert SHIPPED.file is not None
     plain = [
         each.model_copy(
             update={
@@ -41,15 +40,14 @@ def test_the_file_is_what_an_import_of_the_net_makes_but_for_names_order_and_lim
                 "lanes": tuple(lane.model_copy(update={"detector": None}) for lane in each.lanes),
             }
         )
-        for network in (SHIPPED.file, imported)
+        for network in (SHIPPED_FILE, imported)
         for each in sorted(network.junctions, key=lambda junction: junction.id)
     ]
     assert plain[:5] == plain[5:]
 
 
 def test_every_link_that_conflicts_needs_an_intergreen_time_both_ways():
-    assert SHIPPED.file is not None
-    for junction in SHIPPED.file.junctions:
+    for junction in SHIPPED_FILE.junctions:
         assert junction.conflicts
         assert junction.intergreen_s is not None
         for a, b in junction.conflicts:
@@ -59,9 +57,8 @@ def test_every_link_that_conflicts_needs_an_intergreen_time_both_ways():
 
 @pytest.mark.parametrize("junction", SHIPPED.ids)
 def test_no_phase_shows_a_conflict(junction):
-    assert SHIPPED.file is not None
     monitor = make_monitors(SHIPPED)[junction]
-    (entry,) = [each for each in SHIPPED.file.junctions if each.id == junction]
+    (entry,) = [each for each in SHIPPED_FILE.junctions if each.id == junction]
     for phase in entry.phases:
         monitor.check(phase.state or "")
         greens = [place for place, letter in enumerate(phase.state or "") if letter == "G"]

@@ -9,7 +9,7 @@ import pytest
 from models.networks.file import network_as_json
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import SHIPPED, SHIPPED_FILE
 from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
 from models.signals.safety import Decision, Limits, Rule, SafetyLayer, Shown, Step
 from models.signals.signal import Matrix, Signal, read_signals
@@ -35,8 +35,7 @@ def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody()
 
 @pytest.mark.timeout(120)
 def test_no_yellow_of_a_fast_approach_is_cut_short():
-    assert SHIPPED.file is not None
-    made = json.loads(network_as_json(SHIPPED.file))
+    made = json.loads(network_as_json(SHIPPED_FILE))
     for junction in made["junctions"]:
         for number, link in enumerate(junction["links"]):
             link["yellow_s"] = 3 + number % 3

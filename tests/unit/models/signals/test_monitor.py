@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from models.networks.network import Network, network_of, read_network
-from models.networks.shipped import SHIPPED
+from models.networks.shipped import SHIPPED, SHIPPED_FILE
 from models.signals import monitor as module
 from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
 from models.signals.safety import Limits, Shown, read_layers
@@ -103,8 +103,7 @@ def test_links_that_merge_into_lanes_of_their_own_conflict_with_others_only():
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "from intergreen times"])
 def test_the_monitor_refuses_exactly_the_mixtures_of_two_phases(declared):
-    file = SHIPPED.file
-    assert file is not None
+    file = SHIPPED_FILE
     if not declared:
         junctions = tuple(each.model_copy(update={"conflicts": None}) for each in file.junctions)
         file = file.model_copy(update={"junctions": junctions})
