@@ -1,19 +1,19 @@
 """Replicas are added and removed with the load, under clients that check every answer."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 from load_tests.chaos.checker import check
-from load_tests.chaos.clients import PAUSE_AFTER_FAILURE_S, Client
-from load_tests.chaos.history import History, Key, Outcome
+from load_tests.chaos.history import History
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
-from models.networks.shipped import JUNCTIONS
+from tests.cluster.load import Load
 
 NAME, PREFIX = "inference-scaled", "/scaled"
 LEAST, MOST = 1, 3
 FEW, MANY = 2, 40
-PATIENCE_S, TIMEOUT_S = 180.0, 15.0
+PATIENCE_S = 180.0
 
 
 async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(
@@ -22,27 +22,18 @@ async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exac
     system.deploy(scaled_application())
     history = History()
     try:
-        async with Client(f"{system.url}{PREFIX}", history, MANY, TIMEOUT_S) as client:
-            for controllers, replicas in ((FEW, LEAST), (MANY, MOST), (FEW, LEAST)):
-                followed = asyncio.create_task(until_running(system, replicas))
-                await asyncio.gather(
-                    *(control(f"{replicas}.{n}", client, followed) for n in range(controllers))
-                )
-                await followed
+        for controllers, replicas in ((FEW, LEAST), (MANY, MOST), (FEW, LEAST)):
+            async with AsyncExitStack() as stack:
+                for n in range(controllers):
+                    run = f"{replicas}.{n}"
+                    load = Load(f"{system.url}{PREFIX}", run, n_clients=1, history=history)
+                    await stack.enter_async_context(load)
+                await until_running(system, replicas)
     finally:
         system.remove(NAME)
     assert len(history.answers) > 1000
     assert history.failures == []
     assert check(history).findings == ()
-
-
-async def control(run: str, client: Client, followed: asyncio.Task[None]) -> None:
-    """Ask for the junctions of a run in turn, without pause, until the replicas have followed."""
-    while not followed.done():
-        for junction in JUNCTIONS:
-            asked = await client.predict(Key(run, junction))
-            if asked.outcome is not Outcome.ANSWERED:
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
 
 
 async def until_running(system: System, replicas: int) -> None:
