@@ -66,7 +66,8 @@ def _rotate(options: argparse.Namespace) -> None:
         # a key that would sign later than the new one has signed nothing yet
         keys = [k for k in present if k.verifies_until > now and k.signs_from <= new.signs_from]
         ends = _ends_of_service_tokens(settings)
-        kept = [_ending(key, max(end, ends.get(key.kid, end))) for key in keys]
+        lasts = {key.kid: max(end, ends.get(key.kid, end)) for key in keys}
+        kept = [replace(k, verifies_until=min(k.verifies_until, lasts[k.kid])) for k in keys]
         path = _write(settings, [*kept, new])
     sys.stdout.write(
         f"Created the key {new.kid} ({new.algorithm}).\n"
@@ -119,11 +120,6 @@ def _record(settings: Settings, event: str, detail: str) -> None:
         await record_change(store, event, detail)
 
     with_store(settings.resolved_store_url, record)
-
-
-def _ending(key: Key, at: float) -> Key:
-    """Return a key that verifies until then, unless it ends earlier."""
-    return replace(key, verifies_until=min(key.verifies_until, at))
 
 
 def _sign_as_long(remaining: list[Key], keys: list[Key], now: float) -> bool:

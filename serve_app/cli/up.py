@@ -97,7 +97,7 @@ def _up(options: argparse.Namespace) -> None:
     if options.foreground:
         stay(instance, Supervisor(instance, options.port_base))
     else:
-        print_stop(options)
+        results.print(f"\nStop it with: {greenwave_command('down', options.port_base)}")
 
 
 def _replace_other_code(options: argparse.Namespace, instance: Instance) -> None:
@@ -253,10 +253,6 @@ def print_no_policy(options: argparse.Namespace) -> None:
         f" Inference in {os.path.relpath(options.config)}, and run"
         f" `{greenwave_command('deploy', options.port_base)}`."
     )
-
-
-def print_stop(options: argparse.Namespace) -> None:
-    results.print(f"\nStop it with: {greenwave_command('down', options.port_base)}")
 
 
 def _print_first_user(options: argparse.Namespace) -> None:

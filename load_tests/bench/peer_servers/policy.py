@@ -22,15 +22,12 @@ Step = Callable[[str, list[float]], tuple[int, float]]
 """From a junction and its observation to an action and its probability."""
 
 
-def policy_path() -> str:
-    return os.environ.get("MAPPO_AGENT_PATH", str(SHIPPED_POLICY))
-
-
 def torch_step() -> Step:
     """Load the policy into eager PyTorch."""
     torch.set_num_threads(1)
+    path = os.environ.get("MAPPO_AGENT_PATH", str(SHIPPED_POLICY))
     policy = RecurrentPolicy(PolicyForm.of(SHIPPED)).eval()
-    policy.load_state_dict(read_state_dict(policy_path(), SHIPPED))
+    policy.load_state_dict(read_state_dict(path, SHIPPED))
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
     masks = {id: torch.tensor([SHIPPED.avail_actions(id)]) for id in JUNCTIONS}
 
