@@ -127,13 +127,13 @@ def _status(options: argparse.Namespace) -> None:
         raise CommandError("Nothing is deployed.")
     app = canary.inference_app(config, options.app)
     user_config = canary.user_config_of(config, app)
-    metrics = read_metrics(scrape_nodes(dashboard, warn), app)
+    metrics = _read_metrics(_scrape_nodes(dashboard, warn), app)
     if options.json:
-        rows = {name: figures(metrics[each]) for name, each in policies_of(user_config).items()}
+        rows = {name: _figures(metrics[each]) for name, each in _policies_of(user_config).items()}
         write_json({"user_config": user_config, "policies": rows})
         return
     results.print(_describe(user_config))
-    results.print(comparison_table(user_config, metrics))
+    results.print(_comparison_table(user_config, metrics))
 
 
 _PREFIX = "ray_inference_"
@@ -145,7 +145,7 @@ Policy = tuple[str, str]  # primary or candidate, and the name of its hidden sta
 Sums = defaultdict[str, float]  # by metric, over replicas, since the start of each
 
 
-def read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
+def _read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
     """Add up the metrics of an application.
 
     Args:
@@ -168,7 +168,7 @@ def read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
     return metrics
 
 
-def scrape_nodes(dashboard: RayDashboard, report: Callable[[str], None]) -> Iterator[str]:
+def _scrape_nodes(dashboard: RayDashboard, report: Callable[[str], None]) -> Iterator[str]:
     """Yield the metrics page of each node; Ray's processes report to it every 10 s.
 
     Args:
@@ -185,7 +185,7 @@ def scrape_nodes(dashboard: RayDashboard, report: Callable[[str], None]) -> Iter
             report(f"The metrics of the node at {target} are missing: {error}")
 
 
-def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:
+def _policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:
     """Return each configured policy, by its place: in service, canary or shadow."""
     policies: dict[str, Policy] = {"in service": ("primary", user_config.get("states") or "")}
     if canary := user_config.get("canary"):
@@ -193,7 +193,7 @@ def policies_of(user_config: Mapping[str, Any]) -> dict[str, Policy]:
     return policies
 
 
-def figures(sums: Sums) -> dict[str, float | None]:
+def _figures(sums: Sums) -> dict[str, float | None]:
     """Return what is compared of a policy; means and shares of nothing are None."""
     outside, inside = (sums[f"observed_values_{each}"] for each in ("outside", "inside"))
     compared = sums["shadow_agreed"] + sums["shadow_differed"]
@@ -213,11 +213,11 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
+def _comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
     """Return a table with a column for each configured policy."""
-    columns = policies_of(user_config)
+    columns = _policies_of(user_config)
     table = Table("since its replicas started", *columns)
-    shown = [figures(metrics[policy]) for policy in columns.values()]
+    shown = [_figures(metrics[policy]) for policy in columns.values()]
     for name in shown[0]:
         table.add_row(name.replace("_", " "), *(_in_words(each[name]) for each in shown))
     return table

@@ -17,6 +17,7 @@ from serve_app.rollout import canary
 from serve_app.rollout.config import find_faults
 from tests.reference import random_state_dict
 from tests.support.fake_ray import Config
+from tests.support.local_server import Answer, serving
 
 Weights = dict[str, torch.Tensor]
 
@@ -226,8 +227,50 @@ def test_without_a_release_there_is_nothing_to_change(sent, file, run):
     assert run("status").code == 1
 
 
-def test_the_status_is_json_even_if_a_node_does_not_answer(releases, ray_api, run):
-    ray_api.exporters = ["127.0.0.1:1"]
-    status = run("status", "--json")
-    assert set(json.loads(status.out)["policies"]) == {"in service"}
-    assert "The metrics of the node at 127.0.0.1:1 are missing" in status.err
+PAGE = """\
+# HELP ray_inference_predictions_total Predictions made
+# TYPE ray_inference_predictions_total counter
+ray_inference_predictions_total{OURS,policy="primary",states="",action="0"} 30.0
+ray_inference_predictions_total{OURS,policy="primary",states="",action="1"} 10.0
+ray_inference_predictions_total{OURS,policy="candidate",states="new",action="1"} 5.0
+ray_inference_predictions_total{OURS,policy="candidate",states="old",action="1"} 90.0
+ray_inference_predictions_total{application="other",policy="primary",states="",action="1"} 70.0
+# TYPE ray_inference_observed_values_total counter
+ray_inference_observed_values_total{OURS,policy="primary",range="inside"} 95.0
+ray_inference_observed_values_total{OURS,policy="primary",range="outside"} 5.0
+# TYPE ray_inference_shadow_steps_total counter
+ray_inference_shadow_steps_total{OURS,states="new",outcome="agreed"} 6.0
+ray_inference_shadow_steps_total{OURS,states="new",outcome="differed"} 2.0
+ray_inference_shadow_steps_total{OURS,states="new",outcome="skipped"} 7.0
+# TYPE ray_inference_entropy histogram
+ray_inference_entropy_bucket{OURS,policy="candidate",states="new",le="+Inf"} 4.0
+ray_inference_entropy_count{OURS,policy="candidate",states="new"} 4.0
+ray_inference_entropy_sum{OURS,policy="candidate",states="new"} 1.0
+""".replace("OURS", 'application="inference"')
+
+
+def test_the_status_compares_the_policies_over_the_nodes_that_answer(releases, ray_api, run):
+    """The dashboard, which Ray lists after the nodes, has no metrics of policies."""
+    config = shipped_config()
+    shadow = {"agent_path": "/new.th", "mode": "shadow", "share": 1.0, "states": "new"}
+    config["applications"][0]["deployments"][0]["user_config"] = {"canary": shadow}
+    releases.add(releases.stage(config))
+    ray_api.nodes *= 3
+    with serving(lambda request: Answer(200, PAGE.encode())) as url:
+        node = url.removeprefix("http://")
+        ray_api.exporters = [node, node, "127.0.0.1:1", "127.0.0.1:2"]
+        status, table = run("status", "--json"), run("status").out
+    assert status.err.count("The metrics of the node at 127.0.0.1:1 are missing: ") == 1
+    assert "127.0.0.1:2" not in status.err
+    policies = json.loads(status.out)["policies"]
+    served, tried = policies["in service"], policies["shadow"]
+    assert (served["decisions"], tried["decisions"]) == (80, 10)
+    assert (served["mean_entropy_nats"], tried["mean_entropy_nats"]) == (None, 0.25)
+    assert served["observed_out_of_range"] == pytest.approx(0.05)
+    assert (tried["shadow_compared"], tried["shadow_agreement"]) == (16, 0.75)
+    assert served["shadow_agreement"] is None
+    lines = (line.split("│")[1:-1] for line in table.splitlines() if "│" in line)
+    rows = [[cell.strip() for cell in cells] for cells in lines]
+    assert ["decisions", "80", "10"] in rows
+    assert ["mean entropy nats", "-", "0.250"] in rows
+    assert ["shadow skipped", "0", "14"] in rows
