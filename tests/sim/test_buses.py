@@ -16,9 +16,8 @@ WEIGHT = 20.0
 
 
 @pytest.fixture(scope="module")
-def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    """Return a town with twelve buses from a side without cars."""
-    town = Town(tmp_path_factory.mktemp("town"))
+def scenario(town: Town) -> Scenario:
+    """Return the town with twelve buses from a side without cars."""
     buses = "".join(
         f'<trip id="bus{second}" type="bus" depart="{second}" from="top0A1" to="A0bottom0"/>'
         for second in range(15, 600, 50)

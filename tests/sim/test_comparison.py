@@ -27,11 +27,6 @@ from tests.cities import agent_for, save, small_city
 from tests.sim.towns import END_S, Town
 
 
-@pytest.fixture(scope="module")
-def town(tmp_path_factory):
-    return Town(tmp_path_factory.mktemp("town"))
-
-
 def words(town: Town, output: Path, *more: str, **files: Path) -> list[str]:
     named = {"network": town.network, "net": town.net, "routes": town.routes} | files
     options = [f"--{name}={path}" for name, path in named.items()]

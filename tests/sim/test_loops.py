@@ -15,15 +15,9 @@ from lab.sim.loops import Loops
 from lab.sim.scenario import Configured, Scenario
 from lab.sim.signal import Signal
 from models.networks.form import NetworkFile
-from tests.sim.towns import Town
 
 PHASE_DECISIONS = 4
 APPROACH = "left0A0_0", "left0A0_1"
-
-
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
-    return Town(tmp_path_factory.mktemp("town"))
 
 
 class Watched(Loops):

@@ -26,11 +26,6 @@ END_S = 900
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
-    return Town(tmp_path_factory.mktemp("town"))
-
-
-@pytest.fixture(scope="module")
 def records(town: Town) -> list[Record]:
     scenario = replace(town.scenario, end_s=END_S)
     return simulate(scenario, 1, CONTROLS["fixed time"](scenario))

@@ -61,11 +61,6 @@ if __name__ == "__main__":
 }
 
 
-@pytest.fixture(scope="module")
-def town(tmp_path_factory) -> Town:
-    return Town(tmp_path_factory.mktemp("town"))
-
-
 def scenario(town: Town, folder: Path, *options: str, elements: str = "") -> Scenario:
     """Read a configuration with options, and with elements in an additional file."""
     folder.joinpath("more.add.xml").write_text(f"<additional>{elements}</additional>")

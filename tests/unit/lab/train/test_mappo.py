@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from lab.sim.metrics import Metrics
-from lab.sim.scenario import RouteFiles, Scenario
 from lab.train.checkpoint import InvalidCheckpointError
 from lab.train.mappo import Batch, Config, Episode, Trainer, pick
 from lab.train.policy_network import avail_actions_of, unroll
 from lab.train.rewards import state_dim
-from lab.train.traffic import DrawnHours, OneScenario
-from models.networks.shipped import NET_FILE, SHIPPED, SHIPPED_FILE
+from lab.train.traffic import DrawnHours
+from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM, PolicyForm
 
 CONFIG = Config(
@@ -154,13 +153,6 @@ def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
         resumed = getattr(second, network).state_dict()
         for name, tensor in getattr(first, network).state_dict().items():
             assert torch.equal(tensor, resumed[name])
-
-
-@pytest.fixture
-def city(tmp_path: Path) -> OneScenario:
-    routes = tmp_path / "town.rou.xml"
-    routes.write_text("<routes/>")
-    return OneScenario(Scenario(SHIPPED_FILE, NET_FILE, RouteFiles((routes,)), 0, 3600))
 
 
 def test_a_checkpoint_of_another_configuration_or_of_other_rules_is_refused(tmp_path, city):

@@ -1,17 +1,15 @@
 """Training meets every level of traffic, and never the vehicles of a test."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lab.evaluate.cases import LEVELS, TEST_SEEDS
 from lab.sim.daily_demand import DailyDemand
-from lab.sim.scenario import RouteFiles, Scenario
+from lab.sim.scenario import Scenario
 from lab.train.forecasts.generate import draw_day
-from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours, OneScenario
-from models.networks.shipped import NET_FILE, SHIPPED_FILE
+from lab.train.traffic import FURTHER_SEED, TRAINING_SEED, VALIDATION_SEED, DrawnHours
 
 
 def demand_of(scenario: Scenario) -> DailyDemand:
@@ -27,13 +25,6 @@ def level_of(scenario: Scenario) -> float:
 def draw(iteration: int, guarded: bool = False) -> list[Scenario]:
     hours = DrawnHours(guarded=guarded)
     return [task.scenario for task in hours.tasks(1, iteration, 400)]
-
-
-@pytest.fixture
-def city(tmp_path: Path) -> OneScenario:
-    (tmp_path / "town.rou.xml").write_text("<routes/>")
-    routes = RouteFiles((tmp_path / "town.rou.xml",))
-    return OneScenario(Scenario(SHIPPED_FILE, NET_FILE, routes, 0, 3600), n_validation=100)
 
 
 @pytest.mark.parametrize(
