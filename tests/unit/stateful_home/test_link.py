@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from deployments.stateful.actor import Description
@@ -15,12 +14,11 @@ from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
 from deployments.stateful.files import OwnedFiles
 from deployments.stateful.link import Shard
 from deployments.stateful.remote import RemoteTable, TableServer
-from deployments.stateful.row import RowForm
 from deployments.stateful.shards import OtherLayoutError
 from deployments.stateful.table import Table
 from tests.support.local_states import open_table
-
-FORM = RowForm(np.dtype("f4"), np.dtype([("action", "u1")]))
+from tests.support.waiting import until_async
+from tests.unit.states.tape import FORM
 
 
 class FakeHome:
@@ -80,12 +78,6 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         home.server.close()
 
 
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_table_of_this_machine_is_mapped_and_goes_on_without_its_home(home):
     shard = Shard(home.describe, FORM)
     home.error = UnavailableError("not yet")
@@ -101,7 +93,7 @@ async def test_a_table_of_this_machine_is_mapped_and_goes_on_without_its_home(ho
     read = table.read([b"run\0a"])
     assert table.write([b"run\0a"], read).number
     home.error = None
-    await until(lambda: shard.connected)
+    await until_async(lambda: shard.connected)
     assert shard.table is table
     await shard.close()
 
@@ -112,26 +104,26 @@ async def test_another_table_is_used_from_the_moment_that_it_is_there(home):
     first = shard.table
     home.nonce = "of another machine"
     await home.disconnect()
-    await until(lambda: shard.table is not first)
+    await until_async(lambda: shard.table is not first)
     second: Any = shard.table
     assert isinstance(second, RemoteTable)
     assert await second.latest() == home.table.latest()
     with pytest.raises(OutcomeUnknownError):  # what it has may have been lost
         await shard.copied(first, 0)
     await home.disconnect()
-    await until(lambda: shard.connected and shard.table is not second)
+    await until_async(lambda: shard.connected and shard.table is not second)
     assert isinstance(shard.table, RemoteTable)
     await asyncio.sleep(0.4)  # the first one is closed meanwhile
     home.begin_anew()
     await home.disconnect()
-    await until(lambda: isinstance(shard.table, Table))
+    await until_async(lambda: isinstance(shard.table, Table))
     third, nonce = shard.table, home.nonce
     home.nonce = "of another machine"
     await home.disconnect()
-    await until(lambda: shard.table is not third)
+    await until_async(lambda: shard.table is not third)
     home.nonce = nonce  # and back, while the third one is still open
     await home.disconnect()
-    await until(lambda: isinstance(shard.table, Table))
+    await until_async(lambda: isinstance(shard.table, Table))
     assert shard.table is not third
     await shard.close()
 
@@ -162,7 +154,7 @@ async def test_a_replica_of_an_earlier_layout_looks_no_further(home, caplog):
     await shard.connect()
     home.error = OtherLayoutError()
     await home.disconnect()
-    await until(lambda: "cannot use the hidden states any more" in caplog.text)
+    await until_async(lambda: "cannot use the hidden states any more" in caplog.text)
     home.error = None
     await asyncio.sleep(0.3)
     assert not shard.connected
