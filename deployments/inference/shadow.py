@@ -62,11 +62,6 @@ class ShadowStates:
         self._rows[key] = row
         return row
 
-    def get(self, key: Key) -> Floats | None:
-        """Return the state (128,) of a key, if it is kept."""
-        row = self._rows.get(key)
-        return None if row is None else self.hidden[row]
-
 
 class Shadow:
     """Repeats the steps of the policy in service, and compares the actions.

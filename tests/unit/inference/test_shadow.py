@@ -58,7 +58,7 @@ async def test_the_same_policy_has_the_same_states_in_batches_and_after_a_reset(
     assert service.policies.shadow_outcomes["same"] == {"agreed": done(service)}
     _, _, hidden = REFERENCE.step(BIG, observations(1)[0])
     kept = service.policies.primary.shadow.states
-    assert kept.get(Key("run", BIG)) == pytest.approx(hidden, abs=1e-4)
+    assert kept.hidden[kept.rows_of([Key("run", BIG)])][0] == pytest.approx(hidden, abs=1e-4)
 
 
 async def test_it_follows_its_share_of_the_runs_until_it_is_dropped(replicas, service):
@@ -110,8 +110,8 @@ async def test_its_failures_reach_no_request(replicas, service, monkeypatch, def
     assert_replays(SMALL, await make_steps(service, "run", 5))
     await settled(service, 5)
     if defect == "overflows":
-        kept = service.policies.primary.shadow.states.get(Key("run", SMALL))
-        assert not kept.any(), "it begins again from zeros"
+        kept = service.policies.primary.shadow.states
+        assert not kept.hidden[kept.rows_of([Key("run", SMALL)])].any(), "it begins from zeros"
     assert sum(service.policies.shadow_outcomes.values(), Counter()) == {"failed": 5}
 
 
@@ -122,5 +122,6 @@ def test_the_longest_unused_state_gives_way_to_a_new_one():
         (row,) = states.rows_of([keys[n]])
         assert not states.hidden[row].any() or n == 1, "a new state is zeros"
         states.hidden[row] = n + 1
-    kept = [states.get(key) for key in keys]
-    assert [None if each is None else each[0] for each in kept] == [None, 2, None, 4, 5]
+    rows = states.rows_of([keys[n] for n in (1, 3, 4)])
+    assert states.hidden[rows, 0].tolist() == [2, 4, 5]
+    assert not states.hidden[states.rows_of([keys[0]])].any()
