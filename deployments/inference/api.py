@@ -57,7 +57,7 @@ _DESCRIPTION = """One trained multi-agent recurrent policy that controls a netwo
 Each junction has a hidden state per simulation run, kept between calls."""
 
 
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _errors(*statuses: int, invalid: Any = InvalidBody) -> dict[int | str, dict[str, Any]]:
     descriptions = {
         400: "Too many values, or a run id or an idempotency key of a wrong form",
         404: "Unknown junction or run",
@@ -69,7 +69,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         "the state has changed (with `Retry-After`); the code says which",
     }
     errors = declared_detail_errors(descriptions, *statuses, 422, 500, 503)
-    errors[422]["model"] = InvalidBody
+    errors[422]["model"] = invalid
     errors[500] |= {"model": OutcomeUnknown, "headers": declared_code("outcome_unknown")}
     errors[503] |= {
         "model": ErrorBody | OutcomeUnknown,
@@ -133,13 +133,8 @@ def create_app(
 
 
 def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
-    errors_of_a_step = _errors(400, 404, 408, 413)
-    errors_of_a_step[422] |= {
-        "model": InvalidBody | KeyReused | ErrorBody,
-        "headers": declared_code("key_reused"),
-    }
-    errors_of_a_reset = _errors(400, 408, 413)
-    errors_of_a_reset[422]["model"] = InvalidBody | ErrorBody
+    errors_of_a_step = _errors(400, 404, 408, 413, invalid=InvalidBody | KeyReused | ErrorBody)
+    errors_of_a_step[422]["headers"] = declared_code("key_reused")
     fast.add(
         "POST",
         "/predict_action",
@@ -170,34 +165,29 @@ def _add_prediction_routes(fast: FastRoutes, routes: Routes) -> None:
         counted=False,  # it is rare, and must get through while predictions are refused
         takes={**_NAMES, "body": (Annotated[ResetRequest | None, Body()], None)},
         response_model=ResetResponse,
-        responses=errors_of_a_reset,
+        responses=_errors(400, 408, 413, invalid=InvalidBody | ErrorBody),
         summary="A new run: zeros for every junction",
         tags=["prediction"],
     )
-
-
-def _run_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    errors = _errors(*statuses)
-    errors[422]["model"] = InvalidBody | KeyReused | ErrorBody
-    return errors
 
 
 def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     bodies = BodyReader(max_unfinished=MAX_FILES, max_bytes=MAX_FILES * MAX_FILE)
     forks = BodyReader()
     add = partial(app.api_route, tags=["runs"])
+    errors = partial(_errors, invalid=InvalidBody | KeyReused | ErrorBody)
 
-    @add("/runs", methods=["GET"], responses=_run_errors(503))
+    @add("/runs", methods=["GET"], responses=errors(503))
     async def list_runs() -> RunList:
         """List the runs that were used last."""
         return await runs.list()
 
-    @add("/runs/{run}", methods=["GET"], responses=_run_errors(404))
+    @add("/runs/{run}", methods=["GET"], responses=errors(404))
     async def find_run(run: str) -> RunInfo:
         """Return the steps and the idle time of a run."""
         return await runs.find(run)
 
-    @add("/runs/{run}", methods=["DELETE"], responses=_run_errors(400))
+    @add("/runs/{run}", methods=["DELETE"], responses=errors(400))
     async def end_run(run: str, key: IdempotencyKey = None) -> ResetResponse:
         """Free the hidden states of a run."""
         await runs.end(run, key)
@@ -206,7 +196,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     @add(
         "/runs/{run}/fork",
         methods=["POST"],
-        responses=_run_errors(400, 404, 408, 409, 413),
+        responses=errors(400, 404, 408, 409, 413),
         openapi_extra=declared_body(schema=ForkRequest.model_json_schema()),
     )
     async def fork_run(run: str, request: Request, key: IdempotencyKey = None) -> RunSteps:
@@ -218,7 +208,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
         "/runs/{run}/state",
         methods=["GET"],
         response_class=Response,
-        responses=_run_errors(400, 404) | {200: {"content": {FILE_TYPE: {}}}},
+        responses=errors(400, 404) | {200: {"content": {FILE_TYPE: {}}}},
     )
     async def export_run(run: str) -> Response:
         """Return the hidden states of a run as a safetensors file."""
@@ -227,7 +217,7 @@ def _add_run_routes(app: FastAPI, runs: Runs) -> None:
     @add(
         "/runs/{run}/state",
         methods=["PUT"],
-        responses=_run_errors(400, 408, 413),
+        responses=errors(400, 408, 413),
         openapi_extra=declared_body(FILE_TYPE),
     )
     async def restore_run(run: str, request: Request, key: IdempotencyKey = None) -> RunSteps:
