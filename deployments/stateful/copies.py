@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from deployments.stateful.errors import OutcomeUnknownError
 from deployments.stateful.shards import copy_row, name_of_copy, shard_of
-from deployments.stateful.table import Table
+from deployments.stateful.table import Table, runs_in
 from deployments.stateful.term import ALL_TO_COPY, Term
 from deployments.store import Store
 
@@ -120,13 +121,9 @@ class Copies:
 
     async def _names(self) -> set[bytes]:
         """Return the names of all rows and of all copies."""
-        names, after = set[bytes](), b""
-        while listed := await self._in_thread(self.table.list, after):
-            names.update(row.name for row in listed)
-            after = listed[-1].name
-        async for name, _ in self._stored():
-            names.add(name)
-        return names
+        runs = runs_in(partial(self._in_thread, self.table.list))
+        names = {row.name async for rows in runs for row in rows}
+        return names.union([name async for name, _ in self._stored()])
 
     def _copy(self, names: Sequence[bytes]) -> tuple[dict[str, bytes], list[str]]:
         rows = self.table.get(names)
