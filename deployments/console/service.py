@@ -102,7 +102,7 @@ class ConsoleService:
         self._watch()
         if client.fresh:
             self._news.set()
-        return await client.next()
+        return await client.events.get()
 
     async def what_if(self, run: str, junction: str, lane: int, step: int = 0) -> dict[str, Any]:
         """Return the policy's decision at a step (0: its latest) over the length of one queue.

@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.types import Receive, Send
@@ -18,33 +19,19 @@ from deployments.console.view import Mark, View
 from deployments.http.errors import RefusedError
 
 
+@dataclass(eq=False)
 class Client:
     """An open console.
 
     Attributes:
         run: to show; None for an active one.
         fresh: whether it has received nothing yet.
+        events: the next event, if there is one.
     """
 
-    def __init__(self, run: str | None) -> None:
-        self.run = run
-        self.fresh = True
-        self._next: asyncio.Queue[bytes] = asyncio.Queue(1)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether it has not received the latest event."""
-        return self._next.full()
-
-    def offer(self, event: bytes) -> None:
-        """Replace the event that it receives next."""
-        if self._next.full():
-            self._next.get_nowait()
-        self._next.put_nowait(event)
-
-    async def next(self) -> bytes:
-        """Wait for the next event."""
-        return await self._next.get()
+    run: str | None
+    fresh: bool = True
+    events: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(1))
 
 
 class Audience:
@@ -88,12 +75,15 @@ class Audience:
         """Offer each console the news; a fresh one, or one that is behind, the whole state."""
         events: dict[tuple[str | None, bool], bytes] = {}
         for client in self._clients:
-            is_whole = client.fresh or client.is_behind
+            is_behind = client.events.full()
+            is_whole = client.fresh or is_behind
             kind = (client.run, is_whole)
             if kind not in events:
                 since = Mark() if is_whole else self._shown
                 events[kind] = view.event(client.run, since, at_ms, now)
-            client.offer(events[kind])
+            if is_behind:
+                client.events.get_nowait()
+            client.events.put_nowait(events[kind])
             client.fresh = False
         self._shown = view.mark
 

@@ -60,8 +60,8 @@ async def test_who_never_reads_is_given_up_and_leaves_the_place_to_others():
         started = asyncio.get_running_loop().time()
         with pytest.raises(RefusedError, match="1 consoles are open"), audience.member(None):
             pass
-        client.offer(b"x")
-        await write_events(browser.receive, browser.send, client.next)
+        client.events.put_nowait(b"x")
+        await write_events(browser.receive, browser.send, client.events.get)
         assert asyncio.get_running_loop().time() - started == pytest.approx(SEND_S)
     assert len(audience) == 0
 
@@ -85,13 +85,13 @@ async def test_an_event_that_replaces_an_unread_one_has_its_decisions_too():
             view.add(report(decision(step=step)), 0.0)
             audience.show(view, step, 0.0)
             if step == 1:
-                await slow.next()
-        event = shown(await slow.next())
+                await slow.events.get()
+        event = shown(await slow.events.get())
         assert event["at_ms"] == 4
         assert [each["step"] for each in event["decisions"]][-3:] == [2, 3, 4]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
-                await slow.next()
+                await slow.events.get()
 
 
 @virtual_time
@@ -99,7 +99,7 @@ async def test_who_comes_new_is_told_all_and_afterwards_what_is_new():
     audience, view = Audience(10), View(JUNCTIONS)
 
     async def steps_of(client):
-        return [each["step"] for each in shown(await client.next())["decisions"]]
+        return [each["step"] for each in shown(await client.events.get())["decisions"]]
 
     with audience.member("run") as first:
         view.add(report(decision(step=1)), 0.0)
