@@ -109,6 +109,7 @@ async def test_somebody_known_finds_a_place_when_strangers_have_theirs():
     outcomes = await asyncio.gather(*strangers, return_exceptions=True)
     assert outcomes[:3] == [False] * 3
     assert [type(each) for each in outcomes[3:]] == [UnavailableError] * 2
+    assert str(outcomes[3]) == "Too many logins at once"
     verifier.close()
 
 
