@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -83,13 +83,6 @@ class Network:
     junctions: Mapping[str, Junction]
     file: NetworkFile | None = field(default=None, compare=False, repr=False)
 
-    @classmethod
-    def of(
-        cls, name: str, junctions: Iterable[Junction], file: NetworkFile | None = None
-    ) -> Network:
-        ordered = sorted(junctions, key=lambda each: each.agent_index)
-        return cls(name, {each.id: each for each in ordered}, file)
-
     @cached_property
     def n_agents(self) -> int:
         return len(self.junctions)
@@ -138,20 +131,17 @@ class Network:
 
 def network_of(file: NetworkFile) -> Network:
     """Return what serving needs of a network file."""
-    return Network.of(
-        file.name,
-        (
-            Junction(
-                each.id,
-                each.agent_index,
-                len(each.phases),
-                tuple(lane.capacity for lane in each.lanes),
-                len(each.crossings) if file.pedestrian_calls else 0,
-            )
-            for each in file.junctions
-        ),
-        file,
-    )
+    junctions = {
+        each.id: Junction(
+            each.id,
+            each.agent_index,
+            len(each.phases),
+            tuple(lane.capacity for lane in each.lanes),
+            len(each.crossings) if file.pedestrian_calls else 0,
+        )
+        for each in sorted(file.junctions, key=lambda entry: entry.agent_index)
+    }
+    return Network(file.name, junctions, file)
 
 
 def lane_names(network: Network) -> dict[str, tuple[str, ...]]:

@@ -1,12 +1,13 @@
 """Broken detectors are found by what cannot be, and their readings replaced by estimates."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from models.networks.form import DetectorLimits
-from models.networks.network import Network, network_of
+from models.networks.network import network_of
 from models.signals.diagnosis import (
     AT_LIMIT,
     DISCHARGED,
@@ -305,6 +306,6 @@ def test_neither_memory_nor_observation_is_written_into():
 
 def test_a_network_that_does_not_say_when_lanes_are_green_is_refused():
     with pytest.raises(ValueError, match="read without its signals"):
-        read_diagnoses(Network.of("bare", []))
+        read_diagnoses(replace(cities.small_city(), file=None))
     with pytest.raises(ValueError, match="junction a has no states"):
         read_diagnoses(cities.city_of(cities.entry("a", 0)))
