@@ -1,4 +1,4 @@
-"""Tables, as CSV files, Markdown and plain text."""
+"""Tables, as CSV files and Markdown."""
 
 from __future__ import annotations
 
@@ -27,14 +27,4 @@ def markdown(heads: Sequence[str], rows: Rows, texts: int = 1) -> list[str]:
         f"| {' | '.join(heads)} |".replace("|  |", "| |"),
         f"{'|---' * texts}{'|---:' * (len(heads) - texts)}|",
         *(f"| {' | '.join(map(str, row))} |" for row in rows),
-    ]
-
-
-def plain(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table with aligned columns."""
-    table = [heads, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lab.shadow.findings import POLICY, Findings, Span
 from lab.shadow.log import in_words
-from lab.tables import plain
+from lab.tables import markdown
 
 if TYPE_CHECKING:
     from lab.shadow.estimate import Saved
@@ -144,11 +144,12 @@ def _share(part: int, whole: int) -> str:
 
 
 def as_text(report: Sequence[Section]) -> str:
+    """Return the report as Markdown."""
     return "\n".join(_text_of(each) for each in report)
 
 
 def _text_of(section: Section) -> str:
-    lines = [section.title, "=" * len(section.title), *section.sentences]
+    lines = [f"## {section.title}", "", *section.sentences]
     if section.rows:
-        lines += ["", *plain(section.head, section.rows)]
+        lines += ["", *markdown(section.head, section.rows, texts=len(section.head))]
     return "\n".join([*lines, ""])

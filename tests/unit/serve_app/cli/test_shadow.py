@@ -122,7 +122,7 @@ def test_a_stream_is_recorded_reported_and_exported(shadow, record, gateway, log
     reported = shadow("report")
     assert reported.code == 0, reported.text
     assert "at 0.0% of the 4 decisions at which it could change." in reported.out
-    assert f"{PIER}      4          0.0%" in reported.out
+    assert f"| {PIER} | 4 | 0.0% |" in reported.out
 
     parts = json.loads(shadow("report", "--json").out)
     assert all(part["title"] in reported.out for part in parts)
