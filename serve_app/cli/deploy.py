@@ -14,7 +14,7 @@ import yaml
 
 from serve_app.cli.arguments import Run, add_config, add_json, add_system, add_timeout
 from serve_app.cli.folder import default_config
-from serve_app.cli.hints import greenwave_command, same_folder
+from serve_app.cli.hints import greenwave_command
 from serve_app.cli.status import cluster_of, running
 from serve_app.cli.terminal import results, warn, write_json
 from serve_app.errors import CommandError
@@ -63,7 +63,9 @@ def _deploy(options: argparse.Namespace) -> None:
         return
     if rollout.deploy(config):
         results.print("Deployed.", style="bold green", end=" ")
-        results.print(f"Undo it with `{_rollback_command(options)}`.")
+        where = f" --cluster {options.cluster}" if options.cluster else ""
+        undo = greenwave_command(f"rollback{where}", options.port_base)
+        results.print(f"Undo it with `{undo}`.")
     else:
         results.print("Nothing has changed: config and code are those of the current release.")
     if instance:
@@ -84,12 +86,6 @@ def _as_lines(config: dict[str, Any] | None) -> list[str]:
         return []
     without_aliases = json.loads(json.dumps(config))  # as a release is read
     return yaml.safe_dump(without_aliases, sort_keys=False).splitlines()
-
-
-def _rollback_command(options: argparse.Namespace) -> str:
-    if options.cluster:
-        return f"{same_folder()}greenwave rollback --cluster {options.cluster}"
-    return greenwave_command("rollback", options.port_base)
 
 
 def _rollback(options: argparse.Namespace) -> None:

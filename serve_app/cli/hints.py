@@ -15,15 +15,10 @@ def greenwave_command(arguments: str, port_base: int | None) -> str:
     """Return what to type for a command of ``greenwave``."""
     ports = f" --port-base {port_base}" if port_base else ""
     program = ".venv/bin/greenwave" if IS_CHECKOUT else "greenwave"
-    return f"{same_folder()}{program} {arguments}{ports}"
-
-
-def same_folder() -> str:
-    """Return the assignment of DATA_DIR before a command; empty for the usual folder."""
     data_dir = Settings().data_dir  # --port-base chooses the folder within
-    if data_dir == usual_data_dir():
-        return ""
-    return f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
+    usual = data_dir == usual_data_dir()
+    folder = "" if usual else f"DATA_DIR={shlex.quote(str(data_dir.resolve()))} "
+    return f"{folder}{program} {arguments}{ports}"
 
 
 def require(module: str, name: str, extra: str = "lab") -> None:

@@ -90,7 +90,7 @@ def test_a_cluster_without_supervision_is_named_by_its_dashboard(
         assert deployed.code == 0, deployed.text
     changes = [line for line in planned.out.splitlines()[2:] if line[0] in "-+"]
     assert changes == ["-  route_prefix: /", "+  route_prefix: /second"]
-    undo = f"DATA_DIR={data_dir} greenwave rollback --cluster {ray_api.url}/"
+    undo = f"DATA_DIR={data_dir} .venv/bin/greenwave rollback --cluster {ray_api.url}/"
     assert f"Undo it with `{undo}`" in deployed.out
     again = greenwave("deploy", *cluster, "--dry-run", str(tmp_path / "config.yaml"))
     assert again.out == "Nothing would change.\n"
