@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from deployments.access.keys import ALGORITHMS, InvalidKeysError, Key, Keys, new_key
 from deployments.access.service_tokens import ServiceTokens
@@ -68,7 +67,7 @@ def _rotate(options: argparse.Namespace) -> None:
         ends = _ends_of_service_tokens(settings)
         lasts = {key.kid: max(end, ends.get(key.kid, end)) for key in keys}
         kept = [replace(k, verifies_until=min(k.verifies_until, lasts[k.kid])) for k in keys]
-        path = _write(settings, [*kept, new])
+        path = write_key_file(settings, [*kept, new])
     sys.stdout.write(
         f"Created the key {new.kid} ({new.algorithm}).\n"
         f"It signs from {_moment(new.signs_from)} on: copy {path} to every node before that.\n"
@@ -88,7 +87,7 @@ def _retire(options: argparse.Namespace) -> None:
                 "No other key signs now and continues to. "
                 "Create one with `greenwave keys rotate --after 0`."
             )
-        path = _write(settings, remaining)
+        path = write_key_file(settings, remaining)
     sys.stdout.write(f"Retired '{options.kid}'. Copy {path} to every node.\n")
     _record(settings, "key retired", options.kid)
 
@@ -100,12 +99,6 @@ def _changing(settings: Settings) -> Iterator[Keys]:
             yield keys
     except (InvalidKeysError, OSError) as error:
         raise CommandError(f"{key_file(settings)} has not been changed: {error}.") from error
-
-
-def _write(settings: Settings, keys: list[Key]) -> Path:
-    path = key_file(settings)
-    write_key_file(path, keys)
-    return path
 
 
 def _ends_of_service_tokens(settings: Settings) -> dict[str, float]:

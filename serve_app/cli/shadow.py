@@ -21,7 +21,7 @@ from lab.shadow.log import GAP_S, LogWriter, read_log
 from lab.shadow.records import RecordForm
 from lab.shadow.report import as_text, sections
 from lab.sim.options import add_rules, add_scenario, scenario_of, scenario_with
-from lab.sim.scenario import RouteFiles, Scenario
+from lab.sim.scenario import RouteFiles
 from models.atomic_write import atomic_write
 from models.networks.network import Network, read_network
 from models.signals.safety import Limits
@@ -219,10 +219,11 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
     from lab.evaluate.checks import check_signals
     from lab.shadow.simulated import simulate
     from lab.sim.controllers import CONTROLS
+    from serve_app.demo.stage import stage_of
 
     if options.controller not in CONTROLS:
         raise CommandError(f"--controller must be one of: {', '.join(CONTROLS)}.")
-    scenario = _scenario(options)
+    scenario = stage_of(options).scenario if options.network is None else scenario_of(options)
     check_signals(scenario)
     control = CONTROLS[options.controller](scenario)
     records = simulate(scenario, options.seed, control)
@@ -231,9 +232,3 @@ def _simulate(command: argparse.ArgumentParser, options: argparse.Namespace) -> 
             each.model_dump_json(exclude_none=True).encode() + b"\n" for each in records
         )
     notes.print(f"{options.output} has {len(records)} records.")
-
-
-def _scenario(options: argparse.Namespace) -> Scenario:
-    from serve_app.demo.stage import stage_of
-
-    return stage_of(options).scenario if options.network is None else scenario_of(options)

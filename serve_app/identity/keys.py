@@ -97,17 +97,18 @@ def locked_keys(settings: Settings) -> Iterator[Keys]:
         os.close(folder)
 
 
-def write_key_file(path: Path, keys: Iterable[Key]) -> None:
-    """Write the file whole, for its owner only.
+def write_key_file(settings: Settings, keys: Iterable[Key]) -> Path:
+    """Write the file whole, for its owner only, and return its place.
 
     Raises:
         InvalidKeysError: the keys could not be read again.
     """
-    content = write_keys(keys)
+    path, content = key_file(settings), write_keys(keys)
     read_keys(content)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with atomic_write(path, mode=0o600) as file:
         file.write(content)
+    return path
 
 
 def signing_key(settings: Settings, *, create: bool = True) -> bytes:

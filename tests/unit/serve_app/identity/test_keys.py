@@ -55,15 +55,15 @@ def test_a_file_of_keys_replaces_the_secret_as_soon_as_it_exists(settings):
     first = read()
     assert read() is first
     new = new_key("HS256", 0)
-    write_key_file(key_file(settings), [key_of_secret(SECRET.encode()), new])
+    write_key_file(settings, [key_of_secret(SECRET.encode()), new])
     assert kids(read()) == kids(first) | {new.kid}
     assert read() is read()
-    write_key_file(key_file(settings), [new])
+    write_key_file(settings, [new])
     assert kids(read()) == {new.kid}
 
 
 def test_only_its_owner_can_read_the_file(settings):
-    write_key_file(key_file(settings), [new_key("HS256", 0)])
+    write_key_file(settings, [new_key("HS256", 0)])
     assert stat.S_IMODE(key_file(settings).stat().st_mode) == 0o600
     os.chmod(key_file(settings), 0o604)
     with pytest.raises(InsecureSettingsError, match="every user can read it"):
@@ -74,7 +74,7 @@ def test_a_named_file_must_exist(settings, tmp_path):
     named = settings.model_copy(update={"jwt_keys_file": tmp_path / "keys"})
     with pytest.raises(InsecureSettingsError, match="which does not exist"):
         check_keys(named)
-    write_key_file(tmp_path / "keys", [new_key("EdDSA", 0)])
+    write_key_file(named, [new_key("EdDSA", 0)])
     check_keys(named)
     assert not (settings.data_dir / FILE_NAME).exists()
 
@@ -91,7 +91,7 @@ def test_a_broken_file_is_refused_without_showing_its_content(settings):
 def test_in_production_a_file_of_keys_is_enough(settings, monkeypatch):
     monkeypatch.setenv("ENVIRONMENT", "production")
     production = Settings(data_dir=settings.data_dir)
-    write_key_file(key_file(production), [new_key("RS256", 0)])
+    write_key_file(production, [new_key("RS256", 0)])
     check_keys(production)
 
 
