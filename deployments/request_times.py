@@ -38,7 +38,8 @@ BOUNDS_MS = (
 CLIENT_GONE = 499
 """Status of a request whose client has disconnected, as in nginx."""
 
-OTHER_ROUTES = "other"
+OTHER_ROUTES = ("", "other")
+"""Method and path for all other routes: status, documentation and unknown paths."""
 
 _BOUNDS_S = tuple(bound / 1000 for bound in BOUNDS_MS)
 
@@ -80,7 +81,3 @@ class RequestTimes:
 
     def of(self, method: str, path: str) -> RouteTimes:
         return self.routes.setdefault((method, path), RouteTimes())
-
-    def of_others(self) -> RouteTimes:
-        """Return those of all other routes: status, documentation and unknown paths."""
-        return self.of("", OTHER_ROUTES)

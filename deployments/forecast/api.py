@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from deployments.forecast.service import ForecastService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs
+from deployments.http.docs import documented_app
 from deployments.http.errors import declared_detail_errors, render_error
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.probes import Probes
@@ -34,15 +34,12 @@ def create_app(
     access_log: AccessLog | None = None,
 ) -> FastAPI:
     """Build the ASGI application around a service."""
-    app = FastAPI(
+    app = documented_app(
         title=f"{service.name.title()} predictor",
         version="2.0.0",
         description=service.description,
         redirect_slashes=False,
-        docs_url=None,
-        redoc_url=None,
     )
-    add_docs(app)
     fast = FastRoutes(app, render_error, access_log=access_log)
     (probes or Probes()).add_to(fast)
     fast.add(

@@ -21,7 +21,7 @@ from deployments.gateway.schemas import (
 )
 from deployments.gateway.service import GatewayService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, declared_body, redescribe
+from deployments.http.docs import declared_body, documented_app, redescribe
 from deployments.http.errors import declared_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import IdempotencyKey, Run
@@ -55,16 +55,13 @@ def create_app(
     service: GatewayService, probes: Probes | None = None, access_log: AccessLog | None = None
 ) -> FastAPI:
     """Build the ASGI application around a service."""
-    app = FastAPI(
+    app = documented_app(
         title="Traffic signal gateway",
         version="2.0.0",
         description=_DESCRIPTION,
         redirect_slashes=False,
-        docs_url=None,
-        redoc_url=None,
         swagger_ui_parameters={"persistAuthorization": True},
     )
-    add_docs(app)
     fast = FastRoutes(app, render_error, access_log=access_log)
     _add_routes(fast, service)
     (probes or Probes()).add_to(fast)

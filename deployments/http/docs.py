@@ -112,12 +112,13 @@ def declared_body(content_type: str = "application/json", **media_type: Any) -> 
     return {"requestBody": {"required": True, "content": {content_type: media_type}}}
 
 
-def add_docs(app: FastAPI) -> None:
-    """Serve Swagger UI at ``docs`` beside the app's schema.
+def documented_app(**declared: Any) -> FastAPI:
+    """Make an application that serves Swagger UI at ``docs`` beside its schema.
 
     Args:
-        app: made with ``docs_url=None, redoc_url=None``, else FastAPI's own pages come first.
+        declared: arguments of FastAPI, whose own pages are left out.
     """
+    app = FastAPI(docs_url=None, redoc_url=None, **declared)
     folder, _, schema = (app.openapi_url or "").rpartition("/")
     page = get_swagger_ui_html(
         openapi_url=schema,
@@ -134,6 +135,7 @@ def add_docs(app: FastAPI) -> None:
         return page
 
     app.mount(f"{folder}/{_ASSETS}", _Assets(packages=[_SWAGGER_UI]), name="docs assets")
+    return app
 
 
 class _Assets(StaticFiles):

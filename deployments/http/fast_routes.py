@@ -32,7 +32,7 @@ from deployments.http.messages import Answer, Handle, Headers, RenderError, Send
 from deployments.http.request import BodyReader, header, path_of
 from deployments.http.shedding import AdaptiveLimit
 from deployments.log import logger, request_headers
-from deployments.request_times import CLIENT_GONE, RequestTimes, RouteTimes
+from deployments.request_times import CLIENT_GONE, OTHER_ROUTES, RequestTimes, RouteTimes
 from deployments.trace_context import RAW_HEADER
 from deployments.tracing import process as tracing
 
@@ -91,7 +91,7 @@ class FastRoutes:
         self._access_log = access_log or AccessLog()
         self._guard = guard
         self._times: RequestTimes = RequestTimes()
-        self._times_of_others = self._times.of_others()
+        self._times_of_others = self._times.of(*OTHER_ROUTES)
         self._bodies = BodyReader()
         self._routes: dict[tuple[str, str], Route] = {}
         app.state.request_times = self._times

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from starlette.types import Scope
 
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, declared_body, page_headers
+from deployments.http.docs import declared_body, documented_app, page_headers
 from deployments.http.errors import ErrorBody, declared_code, declared_detail_errors
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.messages import Answer, IdempotencyKey, Run
@@ -96,14 +96,11 @@ def create_app(
     Args:
         guard: asks for a token on every route but the probes and ``/health``.
     """
-    app = FastAPI(
+    app = documented_app(
         title="Inference service",
         version="2.0.0",
         description=_DESCRIPTION,
-        docs_url=None,
-        redoc_url=None,
     )
-    add_docs(app)
     fast = FastRoutes(app, _render_error, access_log=access_log, guard=guard)
     _add_prediction_routes(fast, Routes(service))
     probes = probes or Probes()

@@ -22,7 +22,7 @@ from deployments.customers.records.responses import (
 )
 from deployments.customers.records.service import RecordService
 from deployments.http.access_log import AccessLog
-from deployments.http.docs import add_docs, declared_body, redescribe
+from deployments.http.docs import declared_body, documented_app, redescribe
 from deployments.http.fast_routes import FastRoutes
 from deployments.http.probes import Probes
 
@@ -33,15 +33,12 @@ def create_app(
     """Build the app of a record service: operations on its base path and aliases, and docs."""
     record_type = service.record_type
 
-    app = FastAPI(
+    app = documented_app(
         title=f"{record_type.name.capitalize()} service",
         version="1.0.0",
         openapi_url=f"{record_type.base_path}/openapi.json",
-        docs_url=None,
-        redoc_url=None,
         redirect_slashes=False,
     )
-    add_docs(app)
     app.get(f"{record_type.base_path}/sayHello", summary="Liveness", tags=["liveness"])(say_hello)
     # The contract has whole paths. Below a prefix, the base path would be the empty path, which
     # FastAPI redirects.

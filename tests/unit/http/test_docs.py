@@ -9,20 +9,19 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from deployments.http.docs import add_docs, page_headers
+from deployments.http.docs import documented_app, page_headers
 from tests.unit.http.apps import client_of
 
 HOST = "http://test"
 
 
 def service() -> FastAPI:
-    app = FastAPI(title="Some service", docs_url=None, redoc_url=None)
+    app = documented_app(title="Some service")
 
     @app.get("/hello")
     async def hello() -> str:
         return "hello"
 
-    add_docs(app)
     return app
 
 
