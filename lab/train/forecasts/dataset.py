@@ -107,13 +107,11 @@ class Windows(NamedTuple):
         inputs: (N, 3, edges) hourly densities, or (N, junctions, 60, 3) minutes of features.
         targets, yesterday: (N, columns) means of the hour or of the 15 minutes that follow, and of
             those a day before; on the first day of the calendar, which has none, the same.
-        hours: (N,) begin of the target, in hours since day 0.
     """
 
     inputs: Floats
     targets: Floats
     yesterday: Floats
-    hours: Floats
 
 
 def density_windows(density: Floats, days: range, stride: int) -> Windows:
@@ -128,7 +126,7 @@ def density_windows(density: Floats, days: range, stride: int) -> Windows:
     last = days.stop * DAY_SLOTS - (N_HOURS + 1) * HOUR_SLOTS
     starts = np.arange(days.start * DAY_SLOTS, last + 1, stride)
     inputs = np.stack([hourly[starts + hour * HOUR_SLOTS] for hour in range(N_HOURS)], axis=1)
-    return _windows(inputs, hourly, starts + N_HOURS * HOUR_SLOTS, HOUR_SLOTS)
+    return _windows(inputs, hourly, starts + N_HOURS * HOUR_SLOTS, DAY_SLOTS)
 
 
 def flow_windows(calendar: Calendar, days: range, stride: int) -> Windows:
@@ -137,7 +135,7 @@ def flow_windows(calendar: Calendar, days: range, stride: int) -> Windows:
     starts = np.arange(days.start * MINUTES, days.stop * MINUTES - WINDOW - HORIZON + 1, stride)
     inputs = series[starts[:, None] + np.arange(WINDOW)].swapaxes(1, 2)
     means = _running_means(series[:, :, 0], HORIZON)
-    return _windows(np.ascontiguousarray(inputs), means, starts + WINDOW, 60)
+    return _windows(np.ascontiguousarray(inputs), means, starts + WINDOW, MINUTES)
 
 
 def flattened(windows: Windows) -> tuple[Floats, NDArray[np.int64]]:
@@ -154,10 +152,9 @@ def _running_means(series: Floats, length: int) -> Floats:
     return means
 
 
-def _windows(inputs: Floats, means: Floats, first: NDArray[np.int64], per_hour: int) -> Windows:
-    day = 24 * per_hour
+def _windows(inputs: Floats, means: Floats, first: NDArray[np.int64], day: int) -> Windows:
     before = np.where(first >= day, first - day, first)
-    return Windows(inputs, means[first], means[before], first / per_hour)
+    return Windows(inputs, means[first], means[before])
 
 
 def scale_of(values: NDArray[np.floating]) -> ColumnScale:

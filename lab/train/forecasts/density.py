@@ -20,7 +20,6 @@ from lab.train.forecasts.dataset import (
 from lab.train.forecasts.networks import DensityNetwork
 from lab.train.forecasts.training import (
     LSTM,
-    PERSISTENCE,
     WEIGHTS,
     FitSettings,
     Floats,
@@ -97,7 +96,7 @@ def compare(forecaster: DensityForecaster, learned: Windows, test: Windows) -> M
     linear = LinearAutoregression(learned.inputs, learned.targets)
     forecasts = {
         LSTM: forecaster(test.inputs),
-        PERSISTENCE: test.inputs[:, -1],
+        "persistence": test.inputs[:, -1],
         "same hour yesterday": test.yesterday,
         "linear autoregression": linear(test.inputs),
     }

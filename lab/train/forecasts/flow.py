@@ -24,7 +24,6 @@ from lab.train.forecasts.dataset import (
 from lab.train.forecasts.networks import FlowNetwork
 from lab.train.forecasts.training import (
     LSTM,
-    PERSISTENCE,
     WEIGHTS,
     FitSettings,
     Floats,
@@ -156,7 +155,7 @@ def compare(forecaster: FlowForecaster, learned: Windows, test: Windows) -> Meas
     """Forecast the test days by every method."""
     forecasts = {
         LSTM: forecast_all(forecaster, test),
-        PERSISTENCE: test.inputs[:, :, -HORIZON:, 0].mean(axis=2),
+        "persistence": test.inputs[:, :, -HORIZON:, 0].mean(axis=2),
         "same time yesterday": test.yesterday,
         "linear autoregression": _linear(learned, test),
     }

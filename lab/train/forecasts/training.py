@@ -25,7 +25,7 @@ from models.artifacts import Card
 
 ROOT = Path(__file__).parents[3]
 REPORTS, WEIGHTS = ROOT / "models" / "reports", ROOT / "models" / "weights"
-LSTM, PERSISTENCE = "LSTM", "persistence"
+LSTM = "LSTM"
 
 Comparison = dict[str, dict[str, float]]
 Floats = NDArray[np.float64]
