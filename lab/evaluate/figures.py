@@ -108,7 +108,7 @@ class Figures:
     def equals(self, measure: Measure) -> list[str]:
         """Return the best, and after it the controllers whose difference from it is not clear."""
         best, *others = self.ranking(measure)
-        return [best, *(each for each in others if not self._is_clear(each, best, measure))]
+        return [best, *(each for each in others if not self.beyond(each, best, measure).is_clear)]
 
     def approaches(self, controller: str) -> dict[str, Approach]:
         """Return the approaches, the longest mean wait first: means, and maxima of all seeds.
@@ -122,9 +122,6 @@ class Figures:
             each: found[each]
             for each in sorted(found, key=lambda each: (rare[each], -found[each].wait_s))
         }
-
-    def _is_clear(self, controller: str, best: str, measure: Measure) -> bool:
-        return self.beyond(controller, best, measure).is_clear
 
 
 def _mean(of_seeds: Sequence[Approach]) -> Approach:

@@ -212,7 +212,8 @@ def _read_file(
                     if path in within:
                         raise ValueError("it includes itself")
                     _read_file(net, path.parent / name, readers, None, (*within, path))
-                readers.get(element.tag, _ignore)(net, element)
+                if element.tag in readers:
+                    readers[element.tag](net, element)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InvalidNetworkError(f"{path}: cannot be read: {reason}") from error
@@ -346,10 +347,6 @@ def _read_program(net: SumoNet, logic: ET.Element) -> None:
 
 def _read_switched(net: SumoNet, switched: ET.Element) -> None:
     net.switched[switched.attrib["junctionID"]] = switched.attrib["wautID"]
-
-
-def _ignore(net: SumoNet, element: ET.Element) -> None:
-    pass
 
 
 Reader = Callable[[SumoNet, ET.Element], None]

@@ -108,7 +108,9 @@ def read_options(path: Path) -> dict[Option, str]:
             raise InvalidNetworkError(f"{path}: SUMO has no option {element.tag}.")
         if known[element.tag] in found:
             raise InvalidNetworkError(f"{path}: the option {known[element.tag].name} is set twice.")
-        found[known[element.tag]] = _substituted(value)
+        # variables of the environment are replaced as SUMO does
+        value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), value)
+        found[known[element.tag]] = value
     return found
 
 
@@ -196,11 +198,6 @@ def _seconds(path: Path, value: str) -> float:
 
 def _folder(path: Path) -> Path:
     return path.absolute().parent
-
-
-def _substituted(value: str) -> str:
-    """Replace ``${NAME}`` by variables of the environment, as SUMO does."""
-    return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), value)
 
 
 def _paths(folder: Path, names: str) -> tuple[Path, ...]:
