@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from load_tests.bench.harness import (
+    OF_KINDS,
     ONE,
     SIXTEEN,
     SIXTY_FOUR,
@@ -30,7 +31,7 @@ from load_tests.bench.harness import (
     system_of,
     take_turns,
 )
-from load_tests.bench.report import Column, Results, load_tables, markdown_table
+from load_tests.bench.report import Results, load_tables, markdown_table
 from load_tests.harness.shipped import shipped_application
 from load_tests.harness.system import System
 
@@ -48,7 +49,6 @@ path."""
 USER = {"username": "bench", "password": secrets.token_urlsafe()}
 LOADS = (ONE, SIXTEEN, SIXTY_FOUR)
 SPARE = 0.7  # of the processors' time; the rest is for Ray, the edge, and bursts
-KINDS = ("HAProxy", "replicas", "state actors")
 CITY = "10,000 junctions, a decision every 5 s"
 SIMULATORS = "1,000 simulators of five junctions"
 NEEDS: Mapping[str, tuple[float, str]] = {
@@ -136,9 +136,6 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(GATEWAYS),
     measure=_measure,
-    tables=load_tables(
-        [load.name for load in LOADS],
-        *(Column(f"of it {kind}", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
-    ),
+    tables=load_tables([load.name for load in LOADS], *OF_KINDS),
     notes=_cores,
 )

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from load_tests.bench.harness import (
+    OF_KINDS,
     ONE,
     SIXTEEN,
     Benchmark,
@@ -23,7 +24,7 @@ from load_tests.bench.harness import (
     system_of,
     take_turns,
 )
-from load_tests.bench.report import Column, Results, load_tables
+from load_tests.bench.report import Results, load_tables
 from load_tests.harness.system import application
 from models.policy.form import SHIPPED_POLICY
 
@@ -42,7 +43,6 @@ PARTS: Mapping[str, tuple[str, Sequence[dict[str, Any]]]] = {
 down."""
 LOADS = (ONE, SIXTEEN)
 REQUESTS = ("predict", "runs=200")
-KINDS = ("HAProxy", "replicas", "state actors")
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:
@@ -63,14 +63,10 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
         take_turns(targets, LOADS, options, results)
 
 
-_TABLES = load_tables(
-    [load.name for load in LOADS],
-    *(Column(f"of it {kind} at 16", f"cpu_ms {kind}", SIXTEEN.name, 2) for kind in KINDS),
-)
 BENCHMARK = Benchmark(
     name="replicas",
     about=__doc__,
     parts=list(PARTS),
     measure=_measure,
-    tables=_TABLES,
+    tables=load_tables([load.name for load in LOADS], *OF_KINDS),
 )
