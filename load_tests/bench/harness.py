@@ -21,7 +21,7 @@ import httpx
 import psutil
 from rich.console import Console
 
-from load_tests.bench.report import Column, Columns, Results
+from load_tests.bench.report import Columns, Results
 from load_tests.harness.processes import (
     REST,
     cpu_seconds_by_kind,
@@ -80,11 +80,6 @@ class Load:
 
 
 ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
-OF_KINDS = [
-    Column(f"of it {kind}", f"cpu_ms {kind}", SIXTEEN.name, 2)
-    for kind in ("HAProxy", "replicas", "state actors")
-]
-"""Columns of the CPU time of each kind of process."""
 
 
 @dataclass(frozen=True)

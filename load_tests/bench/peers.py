@@ -1,7 +1,7 @@
 """Compares Greenwave with what a user would pick instead to serve the same policy.
 
 In each round, every contender in turn is started, warmed up, loaded with the same requests, and
-stopped: one at a time, so that CPU time and memory are its own. All its processes count (of a Ray
+stopped: one at a time, so that CPU time is its own. All its processes count (of a Ray
 cluster: every one, HAProxy included), and neither wrk nor this program.
 
     make bench ARGS="--rounds 5"
@@ -40,7 +40,7 @@ from load_tests.bench.harness import (
     wait_until_answered,
 )
 from load_tests.bench.report import Column, Results, load_tables
-from load_tests.harness.processes import cpu_seconds, memory_bytes
+from load_tests.harness.processes import cpu_seconds
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.system import running_system
 from load_tests.harness.wrk import WrkError
@@ -227,10 +227,8 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
     """Start a contender, measure it, and stop it."""
     if contender.environment:
         contender.environment.make()
-    started = time.monotonic()
     with contender.start(options.port_base, options.edge) as server:
         wait_until_answered(server, "/predict_action", PREDICTION)
-        start_s = time.monotonic() - started
         _wait_until_at_rest(server)
         target = Target(
             contender.name, f"{server.url}/predict_action", ("predict",), server.processes
@@ -238,17 +236,12 @@ def _take_turn(contender: Contender, options: argparse.Namespace, results: Resul
         measure(target, SIXTEEN, WARM_UP_S)
         for load in PLAIN:
             measure_into(results, target, load, options.seconds)
-        processes = server.processes()
-        memory_mb = memory_bytes(processes) / 1e6
         calls = AT_ONCE if contender is CONTENDERS["greenwave"] else {}
         for name, (predictions, path, requests) in calls.items():
             url, found = server.url + path, server.processes
             target = Target(contender.name, url, requests, found, (), predictions)
             measure(target, SIXTEEN, 1.0)  # makes the states of all runs
             measure_into(results, target, Load(name, SIXTEEN.connections), options.seconds)
-    own = {"memory_mb": memory_mb, "processes": float(len(processes)), "start_s": start_s}
-    results.add(contender.name, own)
-    console.print(f"  {start_s:.1f} s to start, {len(processes)} processes, {memory_mb:.0f} MB")
 
 
 def _wait_until_at_rest(server: Server) -> None:
@@ -268,12 +261,6 @@ def _settings(results: Results) -> str:
     )
 
 
-_rates, _latencies, _costs = load_tables(
-    [load.name for load in PLAIN],
-    Column("memory, MB", "memory_mb"),
-    Column("processes", "processes"),
-    Column("start, s", "start_s", digits=1),
-)
 _at_once = [
     column
     for name in AT_ONCE
@@ -287,7 +274,7 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(CONTENDERS),
     measure=_measure,
-    tables=[_rates, _latencies, _costs, _at_once],
+    tables=[*load_tables([load.name for load in PLAIN]), _at_once],
     notes=_settings,
     rounds=3,
 )

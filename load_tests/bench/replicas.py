@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from load_tests.bench.harness import (
-    OF_KINDS,
     ONE,
     SIXTEEN,
     Benchmark,
@@ -68,5 +67,5 @@ BENCHMARK = Benchmark(
     about=__doc__,
     parts=list(PARTS),
     measure=_measure,
-    tables=load_tables([load.name for load in LOADS], *OF_KINDS),
+    tables=load_tables([load.name for load in LOADS]),
 )
