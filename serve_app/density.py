@@ -7,12 +7,12 @@ from ray.serve import Application
 
 from deployments.density.service import DensityService
 from deployments.forecast.deployment import bind
-from deployments.forecast.options import ForecastOptions
+from deployments.options import Options
 from serve_app.configured_replicas import configured_observability
 from serve_app.settings import Settings
 
 
-def build(args: ForecastOptions) -> Application:
+def build(args: Options) -> Application:
     """Build the application; ``import_path`` in the serve config names this function."""
     settings = Settings()
     return bind(DensityService, settings.density_model_path, configured_observability(settings))

@@ -1,4 +1,4 @@
-"""The deployment of both forecasts: wires a service into a Serve replica."""
+"""The deployment of both forecasts, with its options: wires a service into a Serve replica."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic import Field
 from ray import serve
 from ray.serve import Application, Deployment
 
 from deployments.forecast.api import create_app
-from deployments.forecast.options import ForecastUserConfig
 from deployments.forecast.service import ForecastService
 from deployments.forecast.telemetry import ForecastMetrics
 from deployments.http.probes import Check
-from deployments.model_slot import ConfiguredModel
+from deployments.model_slot import ConfiguredModel, UserConfig
 from deployments.replica import Observability, ReplicaBase
 
 Service = ForecastService[Any, Any, Any, Any]
+
+
+class ForecastUserConfig(UserConfig):
+    """``user_config`` of a forecast's deployment."""
+
+    path: str | None = Field(
+        None,
+        alias="model_path",
+        description="File of the model, instead of the one that the environment names.",
+    )
 
 
 @serve.deployment(name="Forecast")

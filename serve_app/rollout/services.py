@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from deployments.console.options import ConsoleOptions
 from deployments.customers.records.deployment import RecordOptions
-from deployments.forecast.options import ForecastOptions, ForecastUserConfig
+from deployments.forecast.deployment import ForecastUserConfig
 from deployments.gateway.options import GatewayOptions
 from deployments.inference.options import InferenceOptions, InferenceUserConfig
 from deployments.options import Options
@@ -32,8 +32,8 @@ class Service(NamedTuple):
 SERVICES = (
     Service("Inference", "serve_app.inference", InferenceOptions, "Inference", InferenceUserConfig),
     Service("Gateway", "serve_app.gateway", GatewayOptions, "Gateway"),
-    Service("Density", "serve_app.density", ForecastOptions, "Density", ForecastUserConfig),
-    Service("Flow", "serve_app.flow", ForecastOptions, "Flow", ForecastUserConfig),
+    Service("Density", "serve_app.density", Options, "Density", ForecastUserConfig),
+    Service("Flow", "serve_app.flow", Options, "Flow", ForecastUserConfig),
     Service("Customer records", "serve_app.customers", RecordOptions, "CustomerRecords"),
     Service("Console", "serve_app.console", ConsoleOptions, "Console"),
 )
