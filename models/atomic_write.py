@@ -33,6 +33,8 @@ def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except FileNotFoundError as error:  # its folder; no user knows the other name
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 HOUR_S = 3600
+MOST_PER_HOUR = 20_000
+"""More than ten lanes carry; SUMO would take hours for a mistyped count."""
 
 EdgeId = Annotated[str, Field(min_length=1)]
 Amount = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -29,7 +31,7 @@ class Entry(_Row):
     """Vehicles that begin on an edge, in the hour if there is no profile."""
 
     edge: EdgeId
-    vehicles_per_hour: Amount
+    vehicles_per_hour: Annotated[float, Field(ge=0, le=MOST_PER_HOUR, allow_inf_nan=False)]
 
 
 class Exit(_Row):

@@ -90,7 +90,9 @@ def clock_time(text: str) -> int:
     if not colon and hours.isdecimal():
         return int(hours)
     if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time of day such as 7:30")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a time of day such as 7:30 nor whole seconds"
+        )
     return int(hours) * 3600 + int(minutes) * 60
 
 

@@ -70,13 +70,13 @@ def _read_share(text: str) -> float:
 
 
 def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
-    from serve_app.rollout.model_files import find_untrained_for_safety  # imports the services
+    from serve_app.rollout.model_files import find_unfit_policies  # imports the services
 
     mode: canary.Mode = "shadow" if options.shadow else "canary"
     default = 1.0 if options.shadow else 0.1
     share = default if options.share is None else options.share
     changed = canary.start_canary(config, app, options.file, mode, share)
-    if faults := list(find_untrained_for_safety(changed)):
+    if faults := list(find_unfit_policies(changed)):
         raise CommandError("\n".join(faults))
     return changed
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
+import yaml
 from dotenv import dotenv_values
 from pydantic.fields import FieldInfo
 
@@ -88,16 +89,27 @@ def _init(options: argparse.Namespace) -> None:
     if options.network:
         path = options.network.with_suffix(".yaml")
         texts = {path: _of_city(config, options.network, options.policy)}
+        if options.policy:
+            _check_policy(texts[path])
     elif options.policy:
         raise CommandError("--policy belongs to a city: add its --network.")
     for path, text in texts.items():
         if path.exists():
+            if options.network and path.read_text(encoding="utf-8") != text:
+                raise CommandError(f"{path} is there already with other content: remove it first.")
             notes.print(f"{path} is there already, and stays as it is; remove it to write it anew.")
             continue
         mode = 0o600 if path == ENV_FILE else 0o644  # for secrets
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
         notes.print(f"Wrote {path}")
+
+
+def _check_policy(config: str) -> None:
+    from serve_app.rollout.model_files import find_file_faults  # imports the services
+
+    if faults := list(find_file_faults(yaml.safe_load(config))):
+        raise CommandError("\n".join(faults))
 
 
 def _of_city(config: str, network: Path, policy: Path | None) -> str:

@@ -39,8 +39,7 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
         policies: whether the files of policies count.
     """
     if policies:
-        yield from find_untrained_for_safety(config)
-        yield from find_different_observations(config)
+        yield from find_unfit_policies(config)
     for application in config["applications"]:
         for read in _readings(application):
             try:
@@ -52,8 +51,13 @@ def find_file_faults(config: Mapping[str, Any], *, policies: bool = True) -> Ite
                 yield f"Application {application['name']}: {error}."
 
 
-def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each policy behind a safety layer that it was not trained for."""
+def find_unfit_policies(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each policy that does not fit its safety layer or the one beside it."""
+    yield from _find_untrained_for_safety(config)
+    yield from _find_different_observations(config)
+
+
+def _find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
     applications = {each["name"]: each for each in config["applications"]}
     for name, application in applications.items():
         if application["import_path"] != GATEWAY:
@@ -74,8 +78,7 @@ def find_untrained_for_safety(config: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-def find_different_observations(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each canary that needs other observations than the policy in service."""
+def _find_different_observations(config: Mapping[str, Any]) -> Iterator[str]:
     for application in config["applications"]:
         if application["import_path"] != INFERENCE:
             continue

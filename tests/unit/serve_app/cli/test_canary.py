@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from load_tests.harness.shipped import shipped_application, shipped_config
+from models.policy.training_record import TrainingRecord, write_record
 from serve_app.cli import canary as canary_command
 from serve_app.processes.installation import instance_of, releases_of, releases_of_cluster
 from serve_app.processes.ports import Ports
@@ -192,6 +193,12 @@ def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(
     args |= {"safety_policy": "any"}
     releases.add(releases.stage(config))
     assert run("start", file).code == 0
+
+
+def test_a_canary_that_counts_other_vehicles_is_refused(releases, sent, file, refuse):
+    write_record(Path(file), TrainingRecord(counts="all"))
+    refuse("its policies count different vehicles in an observation", "start", file)
+    assert sent == []
 
 
 def test_a_canary_of_a_cluster_changes_what_was_deployed_there_from_here(

@@ -6,6 +6,9 @@ import stat
 import pytest
 from dotenv import dotenv_values
 
+from lab.train.untrained import save_untrained
+from models.networks.network import read_network
+from models.policy.form import SHIPPED_POLICY
 from serve_app.cli.folder import apply_environment
 from serve_app.cli.main import main
 from serve_app.errors import ROOT, CommandError
@@ -33,7 +36,7 @@ def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
     town = folder / "town" / "town.json"
     town.parent.mkdir()
     town.write_bytes((ROOT / "configs" / "harbour.json").read_bytes())
-    (folder / "agent.th").touch()
+    save_untrained(folder / "agent.th", read_network(town))
     assert main(["init", "--network", "town/town.json", "--policy", "agent.th"]) == 0
     config = folder / "town" / "town.yaml"
     assert config.read_text().count("town.json") == 1
@@ -44,6 +47,18 @@ def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
         assert args[service]["network"] == str(town)
     assert main(["init", "--network", "none.json"]) == 1
     assert "none.json: No such file" in capsys.readouterr().err
+
+
+def test_init_of_a_city_refuses_a_policy_of_another_and_another_file_in_its_place(folder, capsys):
+    town = folder / "town.json"
+    town.write_bytes((ROOT / "configs" / "harbour.json").read_bytes())
+    assert main(["init", "--network", "town.json", "--policy", str(SHIPPED_POLICY)]) == 1
+    assert "fc1.weight has shape" in capsys.readouterr().err
+    save_untrained(folder / "agent.th", read_network(town))
+    (folder / "town.yaml").write_text("applications: []\n")
+    assert main(["init", "--network", "town.json", "--policy", "agent.th"]) == 1
+    assert "town.yaml is there already with other content" in capsys.readouterr().err
+    assert (folder / "town.yaml").read_text() == "applications: []\n"
 
 
 def test_init_leaves_files_as_they_are(folder, capsys):
