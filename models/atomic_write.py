@@ -28,15 +28,18 @@ def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     part = path.with_name(f"{path.name}.part")
     try:
-        with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except FileNotFoundError as error:  # its folder; no user knows the other name
-        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
-    finally:
-        part.unlink(missing_ok=True)
+        try:
+            with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if str(error.filename) == str(part):  # a name that no user knows
+            error.filename = str(path)
+        raise
 
 
 def check_writable(folder: Path) -> None:

@@ -141,7 +141,7 @@ class GatewayService:
     async def keys(self, scope: Scope, body: bytes) -> Answer:
         """Show the public keys that tokens are verified with, as a JWK Set (RFC 7517).
 
-        There are none while the tokens are signed with a shared secret, as they are by default.
+        The set is empty while a shared secret signs the tokens, which is the default.
         """
         return 200, public_keys(self.access.tokens.keys, time.time()), _KEYS_HEADERS
 

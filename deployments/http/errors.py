@@ -1,6 +1,6 @@
 """Refusals that every service has, and errors in FastAPI's form, ``{"detail": …}``.
 
-RefusedError                any status; its subclasses, also those of services, are told apart
+RefusedError                any status; callers catch the subclasses, some of which services define
 ├── UnauthorizedError       401, with WWW-Authenticate
 ├── ForbiddenError          403, with WWW-Authenticate
 ├── BodyTooSlowError        408

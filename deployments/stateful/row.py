@@ -84,14 +84,18 @@ def id_of(request_id: str) -> int:
     key, _, row = request_id.rpartition(".")
     if not key or len(row) > _ROW_DIGITS or not _is_row(row):
         return _digest(request_id, 8) or 1
-    return (_digest(f"{key}\0", 8) + int(row)) % (1 << 64) or 1
+    return (_id_of_first(key) + int(row)) % (1 << 64) or 1
 
 
 def numbered_ids(key: str, n_rows: int) -> NDArray[np.uint64]:
     """Return the digests of ``KEY.0`` to ``KEY.{n_rows - 1}``."""
-    ids = np.arange(n_rows, dtype=np.uint64) + np.uint64(_digest(f"{key}\0", 8))
+    ids = np.arange(n_rows, dtype=np.uint64) + np.uint64(_id_of_first(key))
     ids[ids == 0] = 1
     return ids
+
+
+def _id_of_first(key: str) -> int:
+    return _digest(f"{key}\0", 8)  # which no key has at its end
 
 
 def _digest(text: str, size: int) -> int:

@@ -267,9 +267,7 @@ class Turn:
         model: Model,
     ) -> list[int]:
         """Keep what the model has stepped and not refused; return the numbers of the steps."""
-        refused = set[int]()
-        if any(issubclass(kind, StateError) for kind in set(map(type, outputs))):
-            refused = {row for row, output in enumerate(outputs) if isinstance(output, StateError)}
+        refused = {row for row, output in enumerate(outputs) if isinstance(output, StateError)}
         made: Sequence[int] = range(len(at))
         own, states = at, after
         if refused:

@@ -122,6 +122,7 @@ def test_counts_without_a_file_for_them_are_refused(net, capsys):
         ({"entries": "edge,vehicles_per_hour\nnowhere,3\n"}, "no edge nowhere for cars, which an"),
         ({"entries": "edge,vehicles_per_hour\nleft0A0,many\n"}, "row 1: vehicles_per_hour: Input"),
         ({"entries": "edge,vehicles_per_hour\nleft0A0,-1\n"}, "row 1: vehicles_per_hour: Input"),
+        ({"entries": "edge,vehicles_per_hour\nleft0A0,1e6\n"}, "than or equal to 20000"),
         ({"entries": "edge,vehicles_per_hour\nleft0A0,0\n"}, "come to no vehicle at all"),
         ({"entries": "edge,cars\nleft0A0,3\n"}, "row 1: vehicles_per_hour: Field required"),
         ({"entries": ""}, "has no rows"),

@@ -55,7 +55,7 @@ def stepped(read: Read, now: int = 0, **receipts: Any) -> Read:
 
 @contextmanager
 def local_engine(form: RowForm, max_states: int = 100_000) -> Iterator[Engine]:
-    """Yield an engine with a table of its own."""
+    """Yield an engine on a new table."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="greenwave-test-") as folder:
         table = open_table(Path(folder), form, max_states)
         yield Engine([LocalShard(table)], form)

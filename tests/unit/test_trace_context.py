@@ -7,9 +7,7 @@ from deployments.trace_context import NOT_TRACED, Sender, Trace, sender_of, trac
 # The example of the recommendation, section 3.2.3.
 SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TRACE = Trace(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7)
-
-
-NOBODY = Trace(2**128 - 1, 2**64 - 1)
+UNRECORDED = Trace(2**128 - 1, 2**64 - 1)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +16,7 @@ NOBODY = Trace(2**128 - 1, 2**64 - 1)
         (SAMPLED, Sender(TRACE, records=True)),
         *((SAMPLED[:-2] + flags, Sender(TRACE, records=True)) for flags in ("03", "ff")),
         (SAMPLED[:-2] + "00", Sender(TRACE, records=False)),
-        (NOT_TRACED, Sender(NOBODY, records=False)),
+        (NOT_TRACED, Sender(UNRECORDED, records=False)),
         ("cc" + SAMPLED[2:] + "-what-the-future-brings", Sender(TRACE, records=True)),
     ],
 )

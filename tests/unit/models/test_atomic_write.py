@@ -36,6 +36,17 @@ def test_a_folder_is_no_file_to_write(
     assert os.listdir(tmp_path) == []
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    for path in (tmp_path / "missing" / "report.csv", tmp_path / "taken" / "report.csv"):
+        with pytest.raises(OSError, match="directory") as refused, atomic_write(path):
+            pass
+        assert refused.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as other, atomic_write(tmp_path / "report.csv"):
+        (tmp_path / "other").read_bytes()
+    assert str(other.value.filename) == str(tmp_path / "other")
+
+
 def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:
     path = tmp_path / "records"
     with atomic_write(path, mode=0o600) as file:
