@@ -1,16 +1,12 @@
 """An edge in front of a stand-in for Serve's front."""
 
-import contextlib
-import json
 import resource
-import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ from load_tests.harness.system import start_edge
 from serve_app.processes.edge import Edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import OF_EDGE, Ports
+from tests.support.local_server import Answer, Request, Server, json_answer
 
 ROUTES = {
     "/": "inference",
@@ -35,7 +32,20 @@ ROUTES = {
 }
 
 
-class Front(ThreadingHTTPServer):
+PLAIN = {"content-type": "text/plain; charset=utf-8"}
+# What the header X-Do selects in place of the usual answer.
+ANSWERS = {
+    "not parsed": Answer(400, b"Invalid HTTP request received.", PLAIN),
+    "no route": Answer(404, b"Path not found. Ping ...", PLAIN),
+    "replica died": Answer(500, b"Internal Server Error", PLAIN),
+    "overloaded": Answer(503, b"Request dropped due to backpressure", PLAIN),
+    "not found": json_answer(404, {"own": "not found"}),
+    "defect": json_answer(500, {"own": "defect"}),
+    "not ready": json_answer(503, {"own": "not ready"}),
+}
+
+
+class Front(Server):
     """Answers as Serve's front does, and records what reached it.
 
     Attributes:
@@ -44,103 +54,36 @@ class Front(ThreadingHTTPServer):
         keys: the idempotency key of each.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 1024
-
     def __init__(self, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Answer)
         self.routes = dict(ROUTES)
         self.reached: list[str] = []
         self.keys: list[str | None] = []
-        self._connections: set[socket.socket] = set()
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        self._closed = threading.Event()
+        super().__init__(self._answer, port)
 
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        connection, address = super().get_request()
-        self._connections.add(connection)
-        return connection, address
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
+    def note(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        if path != "/-/routes":
+            self.reached.append(f"{method} {path}")
+            self.keys.append(headers.get("idempotency-key"))
 
     def close(self) -> None:
-        """Go as a killed process does, with every connection."""
-        self.shutdown()
-        self.server_close()
-        for connection in list(self._connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        self._closed.set()
+        super().close()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet: HAProxy ends its health checks with a reset."""
-
-
-class Answer(BaseHTTPRequestHandler):
-    """The header X-Do selects another answer than the usual one."""
-
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # an answer leaves whole or not at all
-    server: Front
-
-    def do_GET(self) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if self.path == "/-/routes":
-            self._send(200, json.dumps(self.server.routes))
-            return
-        request = f"{self.command} {self.path}"
-        self.server.reached.append(request)
-        self.server.keys.append(headers.get("idempotency-key"))
-        self._read_body(headers)
-        match headers.get("x-do"):
-            case "drop":
-                self.close_connection = True
-            case "drop once" if self.server.reached.count(request) == 1:
-                self.close_connection = True
-            case "slow":
-                time.sleep(0.5)
-                self._send(200, "{}")
-            case "hang":
-                self.connection.settimeout(20)
-                self.connection.recv(1)  # until the client disconnects
-                self.close_connection = True
-            case "not parsed":
-                self._send(400, "Invalid HTTP request received.", "text/plain; charset=utf-8")
-            case "no route":
-                self._send(404, f"Path '{self.path}' not found. Ping ...", "text/plain")
-            case "replica died":
-                self._send(500, "Internal Server Error", "text/plain; charset=utf-8")
-            case "overloaded":
-                self._send(503, "Request dropped due to backpressure", "text/plain")
-            case "not found" | "defect" | "not ready" as own:
-                status = {"not found": 404, "defect": 500, "not ready": 503}[own]
-                self._send(status, json.dumps({"own": own}))
-            case _:
-                self._send(200, json.dumps({"path": self.path, "headers": headers}))
-
-    do_POST = do_DELETE = do_PUT = do_GET
-
-    def _read_body(self, headers: dict[str, str]) -> None:
-        """Read it to its end: a server that answers earlier, and closes, counts as failing."""
-        self.rfile.read(int(headers.get("content-length", 0)))
-        if headers.get("transfer-encoding") == "chunked":
-            while length := int(self.rfile.readline() or b"0", 16):
-                self.rfile.read(length + len(b"\r\n"))
-            self.rfile.readline()
-
-    def _send(self, status: int, content: str, content_type: str = "application/json") -> None:
-        self.send_response(status)
-        self.send_header("content-type", content_type)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content.encode())
-
-    def log_message(self, format: str, *args: object) -> None: ...
+    def _answer(self, request: Request) -> Answer | None:
+        if request.path == "/-/routes":
+            return json_answer(200, self.routes)
+        do = request.headers.get("x-do", "")
+        is_first = self.reached.count(f"{request.method} {request.path}") == 1
+        if do == "drop" or (do == "drop once" and is_first):
+            return None
+        if do == "hang":
+            self._closed.wait(20)
+            return None
+        if do == "slow":
+            time.sleep(0.5)
+        usual = {"path": request.path, "headers": dict(request.headers)}
+        return ANSWERS.get(do) or json_answer(200, usual)
 
 
 def assert_error_of(
@@ -200,5 +143,5 @@ def front():
 
 @pytest.fixture(scope="package")
 def edge(front, tmp_path_factory):
-    with running(make_edge(tmp_path_factory.mktemp("edge"), front.port)) as edge:
+    with running(make_edge(tmp_path_factory.mktemp("edge"), front.server_port)) as edge:
         yield edge

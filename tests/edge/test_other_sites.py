@@ -84,7 +84,7 @@ def test_metrics_are_not_read_under_another_name(edge):
 
 def test_allowed_hosts_are_the_only_ones_beside_this_machine_and_their_pages_pass(front, tmp_path):
     allowed = ("city.example", "10.0.0.1")
-    with running(replace(make_edge(tmp_path, front.port), allowed_hosts=allowed)) as edge:
+    with running(replace(make_edge(tmp_path, front.server_port), allowed_hosts=allowed)) as edge:
         proxied = {"Host": "City.Example:443", "Origin": "https://city.example"}
         for headers in ({}, proxied, {"Host": "10.0.0.1"}, {"Origin": "http://city.example"}):
             assert post(edge, "gateway", headers).status_code == 200
@@ -99,7 +99,7 @@ def test_without_allowed_hosts_a_port_that_is_open_to_others_takes_any_name_ther
     if not (others := [each for each in ours if not each.startswith("127.")]):
         pytest.skip("this machine has loopback addresses only")
     named, foreign = {"Host": "city.example"}, {"Origin": "https://evil.example"}
-    with running(replace(make_edge(tmp_path, front.port), host="0.0.0.0")) as edge:
+    with running(replace(make_edge(tmp_path, front.server_port), host="0.0.0.0")) as edge:
         url = f"http://{others[0]}:{edge.instance.ports.gateway}{PATHS['gateway']}"
         assert httpx.post(url, headers=named, timeout=5).status_code == 200
         assert httpx.post(url, headers=named | foreign, timeout=5).status_code == 403

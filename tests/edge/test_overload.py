@@ -31,7 +31,7 @@ def test_more_than_can_wait_is_refused_before_it_reaches_anybody_and_not_at_once
     def reached() -> int:
         return front.reached.count("POST /predict_action")
 
-    with running(make_edge(tmp_path, front.port)) as edge:
+    with running(make_edge(tmp_path, front.server_port)) as edge:
         clients = [
             socket.create_connection(edge.listeners()["inference"], timeout=10)
             for _ in range((AT_ONCE + WAITING) * CORES)

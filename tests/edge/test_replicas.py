@@ -36,7 +36,7 @@ class Replicas:
 
     def tell_the_edge(self, *names: str) -> None:
         """Give the edge the replicas of these names alone."""
-        known = {PREFIX + n: f"127.0.0.1:{self.running[PREFIX + n].port}" for n in names}
+        known = {PREFIX + n: f"127.0.0.1:{self.running[PREFIX + n].server_port}" for n in names}
         for _ in range(2):  # once is not settled
             self._servers.reconcile({"/": known})
 
@@ -59,7 +59,7 @@ class Replicas:
 
 @pytest.fixture
 def replicas(tmp_path) -> Iterator[Replicas]:
-    with closing(Front()) as front, running(make_edge(tmp_path, front.port)) as edge:
+    with closing(Front()) as front, running(make_edge(tmp_path, front.server_port)) as edge:
         replicas = Replicas(edge, front)
         yield replicas
         with ExitStack() as stack:
@@ -84,14 +84,14 @@ def test_requests_of_another_city_go_to_its_own_replicas_in_the_same_way(tmp_pat
     cities = cities_of(two_cities)
     with (
         closing(Front()) as front,
-        running(replace(make_edge(tmp_path, front.port), cities=cities)) as edge,
+        running(replace(make_edge(tmp_path, front.server_port), cities=cities)) as edge,
         ExitStack() as stack,
     ):
         replicas, servers = dict[str, Front](), edge.replica_servers()
         for name, route in (("n-1", "/harbour"), ("n-2", "/harbour"), ("g-1", "/harbour/api")):
             replicas[PREFIX + name] = stack.enter_context(closing(Front()))
             replicas[PREFIX + name].routes = {route: name}
-        known = {name: f"127.0.0.1:{each.port}" for name, each in replicas.items()}
+        known = {name: f"127.0.0.1:{each.server_port}" for name, each in replicas.items()}
         *policies, gateway = known
         of_policy = {name: known[name] for name in policies}
         for _ in range(2):
@@ -135,7 +135,7 @@ def test_edges_that_heard_of_the_replicas_in_another_order_send_a_run_to_the_sam
 ):
     names, runs = ("a", "b", "c"), [f"run-{n}" for n in range(20)]
     replicas.start(*names)
-    with running(make_edge(tmp_path / "other", replicas.front.port)) as edge:
+    with running(make_edge(tmp_path / "other", replicas.front.server_port)) as edge:
         other = Replicas(edge, replicas.front)
         other.running = replicas.running
         for each in reversed(names):
@@ -216,7 +216,7 @@ def test_a_port_that_another_application_has_taken_over_is_not_used(replicas):
     (replica,) = replicas.running.values()
     replica.close()
     wait_until(lambda: post(replicas.edge, "inference").status_code == 200, 5, "an answer")
-    taken_over = Front(replica.port)
+    taken_over = Front(replica.server_port)
     with closing(taken_over):
         taken_over.routes = {"/density": "density"}
         deadline = time.monotonic() + 1.5  # several checks
@@ -255,7 +255,7 @@ def test_a_file_that_serve_is_writing_does_not_count(replicas):
 def test_a_server_that_haproxy_refuses_is_an_error_and_the_others_are_there(replicas):
     replicas.start("a")
     servers = replicas.edge.replica_servers()
-    good = f"127.0.0.1:{replicas.running[PREFIX + 'a'].port}"
+    good = f"127.0.0.1:{replicas.running[PREFIX + 'a'].server_port}"
     wanted = {"/": {PREFIX + "bad": "256.1.1.1:x1", PREFIX + "a": good}}
     servers.reconcile(wanted)
     with pytest.raises(ReplicaServerError):

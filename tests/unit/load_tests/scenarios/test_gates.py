@@ -14,7 +14,6 @@ from load_tests.scenarios.gates import (
     MemoryWatch,
     Row,
     ScenarioGates,
-    fitted_growth,
     judge,
     read_gates,
 )
@@ -100,10 +99,6 @@ def judged(**points: list[tuple[float, int]]) -> dict[str, bool]:
     watch = MemoryWatch(list)
     watch.points = points
     return {each.what: each.is_met for each in watch.judge(3)}
-
-
-def test_the_line_rises_by_what_was_added():
-    assert fitted_growth(soak(lambda minute: 100 + minute)) == pytest.approx(30 * MB)
 
 
 def test_a_leak_alone_is_found_beneath_noise_and_after_the_warm_up():

@@ -105,13 +105,6 @@ def test_a_system_from_the_same_folder_goes_on(greenwave, config, started, run_f
     assert (running.poll(), len(started)) == (None, 1)
 
 
-def test_a_start_whose_supervisor_dies_with_its_guard_ends(greenwave, config, monkeypatch):
-    monkeypatch.setattr(Supervisor, "start", lambda self: None)
-    refused = greenwave(*UP, "--no-edge", str(config))
-    assert refused.code == 1
-    assert "The supervisor and its guard have died. Everything was stopped." in refused.err
-
-
 def test_a_second_interrupt_does_not_end_the_stop_of_what_was_started(
     greenwave, config, monkeypatch
 ):

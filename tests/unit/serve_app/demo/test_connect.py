@@ -10,12 +10,10 @@ from greenwave.client import Client
 from greenwave.client.call import NoReply, Reply, Send
 from lab.sim.metrics import Metrics
 from serve_app.demo.connect import counts_for, credentials_of, prepare
-from serve_app.demo.gateway_controller import Outage
-from serve_app.demo.report import MAX_QUEUES, comparison_rows, outage_line
+from serve_app.demo.report import MAX_QUEUES, comparison_rows
 from serve_app.errors import CommandError
 from serve_app.settings import Settings
-from tests.unit.greenwave.client.play import REFUSED, answer, granted, text
-from tests.unit.serve_app.demo.service import Service
+from tests.unit.greenwave.client.play import REFUSED, Exchanges, answer, granted, text
 from tests.unit.serve_app.demo.test_gateway_controller import scenario_of
 
 CENTER = "joinedS_265580996_300839357"
@@ -42,12 +40,12 @@ def prepare_with(answers: Mapping[str, Reply | NoReply], safely: bool = False) -
     """Return what is asked, by its path."""
     asked: dict[str, Send] = {}
 
-    def handler(send: Send) -> Reply | NoReply:
+    async def reply(send: Send) -> Reply | NoReply:
         path = send.url.removeprefix("http://service/api")
         asked[path] = send
         return answers[path]
 
-    with Client("http://service", "ann", "secret", exchange=Service(handler)) as client:
+    with Client("http://service", "ann", "secret", exchange=Exchanges(reply)) as client:
         prepare(client, "run-1", scenario_of(safely), "http://service")
     return asked
 
@@ -82,17 +80,15 @@ def test_demo_without_a_user_names_what_to_set(tmp_path, monkeypatch):
 def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
     sizes = dict.fromkeys(("input_shape", "hidden_dim", "n_actions", "n_agents"), 1)
     info = sizes | {"architecture": "GRU", "obs_agent_id": True, "junctions": {}, "counts": "all"}
-    exchange = Service(lambda _: answer(body=info))
-    with Client("http://service", "ann", "secret", exchange=exchange) as client:
+
+    async def served(_: Send) -> Reply:
+        return answer(body=info)
+
+    with Client("http://service", "ann", "secret", exchange=Exchanges(served)) as client:
         assert counts_for(client, None, "http://service") == "all"
         assert counts_for(client, "all", "http://service") == "all"
         with pytest.raises(CommandError, match="trained with --counts all, but this run has"):
             counts_for(client, "standing", "http://service")
-
-
-def test_an_outage_is_reported_with_its_reason():
-    line = outage_line(Outage(27_000, 27_125, 7, "no answer"))
-    assert line == "simulated 07:30:00 to 07:32:05: 7 decisions, no answer"
 
 
 def test_rows_hold_one_value_per_controller_in_order_and_the_longest_queues():

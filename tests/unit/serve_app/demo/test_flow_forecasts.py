@@ -4,8 +4,7 @@ from greenwave.client import Client, Retries
 from greenwave.client.call import NoReply, Reply, Send
 from models.networks.shipped import JUNCTIONS
 from serve_app.demo.flow_forecasts import DAY_S, FlowForecasts
-from tests.unit.greenwave.client.play import REFUSED, answer
-from tests.unit.serve_app.demo.service import Service
+from tests.unit.greenwave.client.play import REFUSED, Exchanges, answer
 
 NOW_S = 100 * DAY_S + 5000
 FORECAST = {
@@ -31,11 +30,11 @@ class FakeDetectors:
 def test_it_asks_for_each_junction_once_a_minute_with_all_minutes_before():
     asked: list[dict[str, object]] = []
 
-    def handle(send: Send) -> Reply:
+    async def handle(send: Send) -> Reply:
         asked.append(json.loads(send.body or b""))
         return answer(body=FORECAST)
 
-    with Client("http://service", exchange=Service(handle)) as client:
+    with Client("http://service", exchange=Exchanges(handle)) as client:
         forecasts = FlowForecasts(client, FakeDetectors(), NOW_S)
         for time_s in range(5, 121, 5):
             forecasts.after_step(time_s)
@@ -52,12 +51,12 @@ def test_it_asks_for_each_junction_once_a_minute_with_all_minutes_before():
 def test_where_no_forecast_is_served_it_asks_no_more():
     calls = 0
 
-    def handle(send: Send) -> NoReply:
+    async def handle(send: Send) -> NoReply:
         nonlocal calls
         calls += 1
         return REFUSED
 
-    with Client("http://service", exchange=Service(handle)) as client:
+    with Client("http://service", exchange=Exchanges(handle)) as client:
         forecasts = FlowForecasts(client, FakeDetectors(), NOW_S)
         for time_s in range(60, 600, 5):
             forecasts.after_step(time_s)

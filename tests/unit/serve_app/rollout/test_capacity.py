@@ -17,7 +17,6 @@ from serve_app.rollout.capacity import (
     Scale,
     describe_needs,
     least,
-    local_node,
     most,
     nodes_of,
     scales,
@@ -205,9 +204,3 @@ def test_living_nodes_count_with_what_ray_counts_out(ray_api):
     ray_api.nodes = [node(2.0, 1024), node(1.0, 2048), node(64.0, 65536, "DEAD")]
     del ray_api.nodes[1]["resources_total"]["CPU"]
     assert nodes_of(ray_api.dashboard) == [Room(2.0, 1024.0), Room(0.0, 2048.0)]
-
-
-def test_a_machine_without_ray_has_what_ray_would_find():
-    machine = local_node()
-    assert machine.cpus >= 1
-    assert machine.megabytes > 100

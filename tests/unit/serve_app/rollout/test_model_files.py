@@ -10,7 +10,6 @@ import torch
 from load_tests.harness.shipped import shipped_config
 from models.policy.form import SHIPPED_SAFE_POLICY
 from models.policy.training_record import TrainingRecord, write_record
-from serve_app.rollout import canary
 from serve_app.rollout.model_files import find_file_faults
 from tests.reference import random_state_dict
 
@@ -69,25 +68,6 @@ def test_only_the_policy_in_service_counts(file, tmp_path):
     (inference,) = [each for each in config["applications"] if each["name"] == "inference"]
     inference["deployments"][0]["user_config"] = {"agent_path": str(file)}
     assert list(find_file_faults(config)) == []
-
-
-def test_a_canary_must_have_been_trained_for_it_too(file, tmp_path):
-    write_record(file, TrainingRecord(True))
-    new = tmp_path / "new.th"
-    torch.save(random_state_dict(), new)
-    config = canary.start_canary(config_of(file, safety=True), "inference", new, "canary", 0.1)
-    (fault,) = find_file_faults(config)
-    assert f"{new} was not trained" in fault
-
-
-def test_a_canary_must_count_the_same_vehicles(file, tmp_path):
-    new = tmp_path / "new.th"
-    torch.save(random_state_dict(), new)
-    config = canary.start_canary(config_of(file), "inference", new, "shadow", 0.1)
-    assert list(find_file_faults(config)) == []
-    write_record(new, TrainingRecord(counts="all"))
-    (fault,) = find_file_faults(config)
-    assert f"{file} standing and {new} all" in fault
 
 
 def test_a_diagnosis_that_the_network_file_does_not_allow_is_refused_with_the_junction(tmp_path):

@@ -112,12 +112,6 @@ def kill_vital(instance: FakeInstance, name: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_refused_start_is_reported(ray, instance):
-    instance.refusal = "Port 8000 (for http) is taken by nginx (process 7)."
-    with pytest.raises(InstanceError, match="taken by nginx"):
-        ray.start_or_adopt()
-
-
 @pytest.mark.parametrize("names", [VITAL[:1], VITAL[1:], VITAL])
 def test_the_death_of_a_vital_process_ends_ray_which_was_started_once(names, ray, instance):
     began = ray.start_or_adopt()
