@@ -82,6 +82,12 @@ def test_a_port_leads_to_its_own_service_alone(edge, listener, path):
     assert_error_of(answer, listener, 404, message, **more)
 
 
+def test_a_client_does_not_choose_its_address(edge):
+    spoofed = {"X-Forwarded-For": "6.6.6.6"}
+    answer = httpx.get(edge.urls()["gateway"] + "/api/x", headers=spoofed, timeout=5)
+    assert answer.json()["headers"]["x-forwarded-for"] == "127.0.0.1"
+
+
 def test_its_user_reaches_the_inference_service_over_a_unix_socket(edge):
     assert stat.S_IMODE(edge.inference_socket.stat().st_mode) == 0o600
     spoofed = {"X-Forwarded-For": "6.6.6.6"}
