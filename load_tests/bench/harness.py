@@ -71,12 +71,10 @@ class Load:
 
     Attributes:
         name: as it follows "at" in a heading.
-        options: of ``requests.lua``, added to those of the target.
     """
 
     name: str
     connections: int
-    options: tuple[str, ...] = ()
 
 
 ONE, SIXTEEN, SIXTY_FOUR = Load("1", 1), Load("16", 16), Load("64", 64)
@@ -105,8 +103,7 @@ class Target:
 def measure(target: Target, load: Load, seconds: float) -> dict[str, float]:
     """Load a target, and return rates, latencies, and the CPU time of each prediction."""
     cpu, started = cpu_seconds_by_kind(target.processes()), time.monotonic()
-    requests = (*target.requests, *load.options)
-    sample = run_wrk(target.url, load.connections, seconds, requests, target.headers)
+    sample = run_wrk(target.url, load.connections, seconds, target.requests, target.headers)
     took_s = time.monotonic() - started
     after = cpu_seconds_by_kind(target.processes())
     spent = {kind: max(0.0, after[kind] - cpu[kind]) for kind in after}

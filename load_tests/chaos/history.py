@@ -100,7 +100,7 @@ class History:
             by_key.setdefault(each.key, []).append(each)
         yield from by_key.items()
 
-    def away_s(self, run: str | None = None) -> float:
-        """Return the longest time without an answer to any client, or without one for a run."""
-        times = sorted(each.done for each in self.answers if run in (None, each.key.run))
+    def away_s(self, run: str) -> float:
+        """Return the longest time without an answer for a run."""
+        times = sorted(each.done for each in self.answers if each.key.run == run)
         return max((b - a for a, b in pairwise(times)), default=0.0)

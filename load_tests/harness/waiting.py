@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
-    """Return after how many seconds a condition holds.
+def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:
+    """Return when a condition holds.
 
     Args:
         what: the condition in words, for the error.
@@ -15,9 +15,8 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> 
     Raises:
         TimeoutError: it does not hold in time.
     """
-    started = time.monotonic()
+    deadline = time.monotonic() + timeout_s
     while not condition():
-        if time.monotonic() - started > timeout_s:
+        if time.monotonic() > deadline:
             raise TimeoutError(f"Not within {timeout_s:g} s: {what}.")
         time.sleep(0.1)
-    return time.monotonic() - started

@@ -110,12 +110,6 @@ def test_requests_of_another_city_go_to_its_own_replicas_in_the_same_way(tmp_pat
         assert len(front.reached) == 2
 
 
-def test_services_without_replicas_take_serves_front(replicas):
-    replicas.run("a")
-    assert post(replicas.edge, "gateway").status_code == 200
-    assert replicas.front.reached == [f"POST {PATHS['gateway']}"]
-
-
 def test_when_a_replica_goes_only_its_runs_move(replicas):
     names, runs = ("a", "b", "c", "d"), [f"run-{n}" for n in range(40)]
     replicas.run(*names)

@@ -1,10 +1,10 @@
 """examples/controller shows what the policy answers, and its own plan without the policy."""
 
 import re
-import socket
 
 from models.networks.shipped import JUNCTIONS
 from tests.cluster.examples.conftest import RunExample
+from tests.support.raw_server import closed_port
 
 PROGRAM = "controller/controller.py"
 DECISIONS = 4
@@ -44,7 +44,5 @@ def test_a_fallback_by_the_gateways_plan_is_shown(served, run_example):
 
 
 def test_the_own_plan_takes_over_while_the_gateway_is_down(run_example):
-    with socket.socket() as bound:  # and not listening
-        bound.bind(("127.0.0.1", 0))
-        sources = run(run_example, f"http://127.0.0.1:{bound.getsockname()[1]}")
+    sources = run(run_example, closed_port())
     assert all(source.startswith("own plan: POST http://127.0.0.1") for source in sources)

@@ -3,9 +3,11 @@
 import json
 import os
 import secrets
+import socket
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from load_tests.harness.system_under_test import SystemUnderTest
@@ -28,6 +30,9 @@ def test_no_other_machine_reaches_any_port(sut):
 
     until(lambda: set(expected.values()) <= heard())  # HAProxy may just be replaced by its next
     assert open_to_others(sut.instance.processes()) == []
+    with socket.create_server(("0.0.0.0", 0)) as ours:  # which the same look finds
+        (found,) = open_to_others([psutil.Process()])
+        assert found.endswith(f" at 0.0.0.0:{ours.getsockname()[1]}")
 
 
 def test_ray_asks_for_its_token(sut):

@@ -8,7 +8,7 @@ import pytest
 from load_tests.bench import overload
 from load_tests.bench.__main__ import MODULES, benchmark_of, main, run
 from load_tests.bench.harness import Benchmark, BenchmarkError
-from load_tests.bench.report import Column, Results, results_table
+from load_tests.bench.report import Column, Results
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -22,11 +22,18 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     for part in options.only:
         if part == "bad":
             raise BenchmarkError("no wind today")
-        results.add(part, {"per_s": options.rounds})
+        for extra in range(options.rounds):
+            rate = {"ours": 500, "peer": 250}[part] + extra
+            results.add(part, {"per_s": rate}, "few")
+    results.add("ours", {"p50_ms": 1.5, "start_s": 2.0})
+    results.add("other", {"start_s": 3.0})
 
 
-TABLES = [[Column("rate", "per_s")]]
-EXAMPLE = Benchmark("example", "About.", ["good", "bad"], measure, TABLES)
+TABLES = [
+    [Column("rate", "per_s", "few", versus_first=True), Column("p50", "p50_ms", digits=2)],
+    [Column("never measured", "per_s", "many")],
+]
+EXAMPLE = Benchmark("example", "About.", ["ours", "peer", "bad"], measure, TABLES, rounds=3)
 
 
 @pytest.fixture(autouse=True)
@@ -35,24 +42,32 @@ def prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("load_tests.bench.__main__.wrk_command", lambda *_: [])
 
 
-def test_a_part_is_measured_and_reported(tmp_path: Path) -> None:
-    assert run(EXAMPLE, ["--only", "good", "--rounds", "7"]) == 0
-    assert "| good | 7 |" in (tmp_path / "example.md").read_text()
-    with pytest.raises(SystemExit):
-        run(EXAMPLE, ["--only", "ugly"])
+def rows(folder: Path) -> list[str]:
+    lines = (folder / "example.md").read_text().splitlines()
+    return [line for line in lines if line.startswith("|")]
+
+
+def test_each_subject_with_a_figure_has_a_row_with_its_medians_and_ratios(tmp_path: Path) -> None:
+    assert run(EXAMPLE, ["--only", "ours,peer"]) == 0
+    assert rows(tmp_path) == [
+        "| medians | rate | p50 |",
+        "| --- | ---: | ---: |",
+        "| ours | 501 | 1.50 |",
+        "| peer | 251 (0.50 ×) | - |",
+    ]
 
 
 def test_what_was_measured_before_a_failure_is_kept_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(EXAMPLE, []) == 1
-    assert "| good | 5 |" in (tmp_path / "example.md").read_text()
+    assert run(EXAMPLE, ["--rounds", "7"]) == 1
+    assert rows(tmp_path)[2] == "| ours | 503 | - |"
     assert "no wind today" in capsys.readouterr().out
 
 
-def test_an_unknown_benchmark_is_refused_and_help_names_all(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unknown_names_are_refused_and_help_has_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(EXAMPLE, ["--only", "ugly"])
     assert main(["step"]) == 2
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -71,33 +86,3 @@ def test_an_overload_refuses_properly_or_fails() -> None:
             overload.judge([ACCEPTED, ACCEPTED, line])
     with pytest.raises(BenchmarkError, match="No request was accepted, 1 were"):
         overload.judge([REFUSED])
-
-
-@pytest.fixture
-def results() -> Results:
-    results = Results()
-    for subject, rate in {"ours": 500, "peer": 250}.items():
-        results.add(subject, {"per_s": rate, "p50_ms": 1000 / rate}, "few")
-    results.add("ours", {"per_s": 1200}, "many")
-    results.add("broken", {"start_s": 2.0})
-    return results
-
-
-def cells(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-
-
-def test_each_subject_with_a_figure_has_a_row_with_its_medians(results: Results) -> None:
-    columns = [Column("p50", "p50_ms", "few", 2), Column("rate", "per_s", "many")]
-    assert cells(results_table(results, columns)) == [
-        ["medians", "p50", "rate"],
-        ["---", "---:", "---:"],
-        ["ours", "2.00", "1,200"],
-        ["peer", "4.00", "-"],
-    ]
-    assert results_table(results, [Column("rate", "per_s", "none")]) == ""
-
-
-def test_a_cell_shows_its_ratio_to_the_first_row(results: Results) -> None:
-    table = cells(results_table(results, [Column("rate", "per_s", "few", versus_first=True)]))
-    assert [row[1] for row in table[2:]] == ["500", "250 (0.50 ×)"]

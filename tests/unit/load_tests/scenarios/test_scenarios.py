@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import socket
 import subprocess
 import sys
 
@@ -13,6 +11,7 @@ from greenwave.client import Addresses
 from load_tests.harness.shipped import ROOT
 from load_tests.scenarios.scenarios import RISE, RUSH_HOUR, SCENARIOS, users_at
 from load_tests.scenarios.target import LoadTestError, Target, find_target
+from tests.support.raw_server import closed_port
 
 
 @pytest.mark.parametrize(("share", "users"), [(0, 20), (0.15, 60), (0.5, 100), (0.85, 60)])
@@ -26,14 +25,7 @@ def test_there_is_always_a_user_until_the_end():
         assert users_at(points, 1, 1.0) is None
 
 
-def test_every_user_class_exists():
-    classes = {
-        *re.findall(r"^class (\w+)", (ROOT / "load_tests/scenarios/users.py").read_text(), re.M)
-    }
-    assert [name for each in SCENARIOS.values() for name in {*each.user_classes} - classes] == []
-
-
-@pytest.mark.parametrize("name", ["controllers", "soak"])
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_locust_runs_the_users_and_the_defaults_of_the_scenario(name):
     code = (
         "import json, sys; from types import SimpleNamespace\n"
@@ -59,8 +51,7 @@ def test_locust_runs_the_users_and_the_defaults_of_the_scenario(name):
 
 
 def test_where_nothing_runs_that_is_said():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    url = closed_port()
     with pytest.raises(LoadTestError, match=f"No system is ready at {url}"):
         Target(Addresses.at(url), "operator", "secret", list).token()
 

@@ -177,13 +177,9 @@ def test_without_a_supervisor_the_rest_is_stopped_and_orphans_are_reaped(stays, 
     orphan.wait()
 
 
-def test_the_usual_folder_needs_no_word(monkeypatch):
+def test_a_command_names_only_another_folder_whole_and_quoted_for_the_shell(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA_DIR", str(usual_data_dir()))
     assert greenwave_command("down", None) == ".venv/bin/greenwave down"
-    assert greenwave_command("down", 23000) == ".venv/bin/greenwave down --port-base 23000"
-
-
-def test_another_folder_is_named_whole_and_quoted_for_the_shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_DIR", "it's here")
     command = shlex.split(greenwave_command("down", 23000))
