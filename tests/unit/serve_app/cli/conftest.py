@@ -1,6 +1,7 @@
 """Commands as an operator types them, on a separate data folder."""
 
 import io
+import shlex
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -46,5 +47,19 @@ def greenwave(data_dir, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         capsys.readouterr()
         return Result(main(words), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refuse(greenwave):
+    """Run a command line that must end with a reason, and no traceback."""
+
+    def run(command: str, reason: str, typed: str = "") -> Result:
+        refused: Result = greenwave(*shlex.split(command), typed=typed)
+        assert refused.code == 1
+        assert reason in " ".join(refused.err.split())
+        assert "Traceback" not in refused.err
+        return refused
 
     return run

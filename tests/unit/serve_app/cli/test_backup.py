@@ -69,11 +69,9 @@ def test_a_backup_is_a_snapshot_of_a_store_that_is_written(store, tmp_path):
             assert len({value for (value,) in pair}) <= 1
 
 
-def test_a_backup_is_private_and_replaces_no_file(backup, greenwave):
+def test_a_backup_is_private_and_replaces_no_file(backup, refuse):
     assert backup.stat().st_mode & 0o777 == 0o600
-    refused = greenwave("store", "backup", str(backup))
-    assert refused.code == 1
-    assert "exists already" in refused.err
+    refuse(f"store backup {backup}", "exists already")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database", b"SQLite format 3\0" + b"x" * 4096])
@@ -111,22 +109,18 @@ def test_a_store_that_was_copied_with_its_log_is_restored_with_its_last_writes(
     assert contents(store) == last
 
 
-def test_nothing_is_restored_while_the_system_runs(store, backup, greenwave, start_process):
+def test_nothing_is_restored_while_the_system_runs(store, backup, start_process, refuse):
     start_process(store.parent)
-    refused = greenwave("store", "restore", str(backup))
-    assert refused.code == 1
-    assert "running" in refused.err
+    refuse(f"store restore {backup}", "running")
 
 
 def test_nothing_is_restored_while_a_process_of_another_folder_uses_the_store(
-    store, backup, greenwave
+    store, backup, greenwave, refuse
 ):
     fill(store, range(4354438000, 4354438005))
     before = contents(store)
     with contextlib.closing(connect(store)):
-        refused = greenwave("store", "restore", str(backup))
-    assert refused.code == 1
-    assert f"A process uses {store}." in refused.err
+        refuse(f"store restore {backup}", f"A process uses {store}.")
     assert contents(store) == before
     assert not store.with_name("greenwave.db.restored").exists()
 
@@ -143,8 +137,6 @@ def test_a_damaged_store_is_replaced_and_kept_with_its_log(store, backup, greenw
     assert not store.with_name("greenwave.db.restored").exists()
 
 
-def test_a_redis_has_its_own_backups(greenwave, tmp_path, monkeypatch):
+def test_a_redis_has_its_own_backups(tmp_path, monkeypatch, refuse):
     monkeypatch.setenv("STORE_URL", "redis://127.0.0.1:1")
-    refused = greenwave("store", "backup", str(tmp_path / "copy.db"))
-    assert refused.code == 1
-    assert "Redis" in refused.err
+    refuse(f"store backup {tmp_path / 'copy.db'}", "Redis")

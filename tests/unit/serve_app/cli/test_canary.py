@@ -73,18 +73,6 @@ def run(greenwave):
     return lambda *words: greenwave("canary", *words)
 
 
-@pytest.fixture
-def refuse(run) -> Callable[..., None]:
-    """Expect a reason for a refusal."""
-
-    def refuse(reason: str, *words: str) -> None:
-        refused = run(*words)
-        assert refused.code == 1
-        assert reason in " ".join(refused.err.split())
-
-    return refuse
-
-
 def application_of(config: Config, name: str) -> Config:
     (found,) = [each for each in config["applications"] if each["name"] == name]
     return dict(found)
@@ -131,9 +119,9 @@ def test_there_is_one_canary_at_a_time_known_by_its_weights(
     same, other = save("same.th"), save("other.th", seed=1)
     run("start", same)
     assert user_config()["canary"]["agent_path"] == same
-    refuse("same.th is the canary already. Promote or drop it first.", "start", other)
+    refuse(f"canary start {other}", "same.th is the canary already. Promote or drop it first.")
     run("promote")
-    refuse("is the policy in service", "start", file)
+    refuse(f"canary start {file}", "is the policy in service")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +135,8 @@ def test_there_is_one_canary_at_a_time_known_by_its_weights(
 def test_a_file_that_does_not_fit_is_refused_with_the_reason(
     releases, sent, save, refuse, change, reason
 ):
-    refuse(reason, "start", save("other.th", change=change) if change else "/nowhere/other.th")
+    path = save("other.th", change=change) if change else "/nowhere/other.th"
+    refuse(f"canary start {path}", reason)
     assert sent == []
 
 
@@ -155,8 +144,8 @@ def test_one_of_several_inference_applications_is_named(releases, file, run, ref
     config = shipped_config()
     config["applications"].append(shipped_application("inference", called="other", prefix="/o"))
     releases.add(releases.stage(config))
-    for words in ((), ("--app", "third")):
-        refuse("there are: inference, other", "start", file, *words)
+    for words in ("", "--app third"):
+        refuse(f"canary start {file} {words}", "there are: inference, other")
     assert run("start", file, "--app", "other").code == 0
     assert canary.canary_of(canary.user_config_of(releases.current(), "other"))
 
@@ -169,15 +158,15 @@ def test_a_deployment_without_a_user_config_gets_one(releases, file, run, user_c
     assert user_config()["canary"]["share"] == 0.1
 
 
-@pytest.mark.parametrize("words", [("share", "50%"), ("promote",)])
+@pytest.mark.parametrize("action", ["share 50%", "promote"])
 def test_a_missing_or_changed_file_gets_no_share_and_is_not_promoted(
-    releases, file, save, run, refuse, words
+    releases, file, save, run, refuse, action
 ):
     run("start", file)
     save("new.th", seed=9)
-    refuse("has another policy than the canary", *words)
+    refuse(f"canary {action}", "has another policy than the canary")
     Path(file).unlink()
-    refuse("new.th", *words)
+    refuse(f"canary {action}", "new.th")
     assert run("drop").code == 0
 
 
@@ -188,7 +177,7 @@ def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(
     args = application_of(config, "gateway")["args"]
     args |= {"safety": True}
     releases.add(releases.stage(config))
-    refuse("new.th was not trained behind the safety layer", "start", file)
+    refuse(f"canary start {file}", "new.th was not trained behind the safety layer")
     assert sent == []
     args |= {"safety_policy": "any"}
     releases.add(releases.stage(config))
@@ -197,7 +186,7 @@ def test_a_canary_that_was_not_trained_for_the_safety_layer_is_refused(
 
 def test_a_canary_that_counts_other_vehicles_is_refused(releases, sent, file, refuse):
     write_record(Path(file), TrainingRecord(counts="all"))
-    refuse("its policies count different vehicles in an observation", "start", file)
+    refuse(f"canary start {file}", "its policies count different vehicles in an observation")
     assert sent == []
 
 
@@ -223,9 +212,9 @@ def test_a_share_is_in_percent(releases, sent, file, run, share, capsys):
     assert sent == []
 
 
-@pytest.mark.parametrize("words", [["promote"], ["drop"], ["share", "5%"]])
-def test_without_a_canary_nothing_is_deployed(releases, sent, refuse, words):
-    refuse("There is no canary", *words)
+@pytest.mark.parametrize("action", ["promote", "drop", "share 5%"])
+def test_without_a_canary_nothing_is_deployed(releases, sent, refuse, action):
+    refuse(f"canary {action}", "There is no canary")
     assert sent == []
 
 

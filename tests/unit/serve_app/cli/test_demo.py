@@ -46,16 +46,14 @@ def test_impossible_options_are_refused(options, capsys):
     assert options[0] in capsys.readouterr().err
 
 
-def test_an_unusable_address_is_a_sentence(capsys):
+def test_an_unusable_address_is_a_sentence(refuse):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
-    assert main(["demo", "--url", "localhost:8000"]) == 1
-    assert "not 'localhost:8000'" in capsys.readouterr().err
+    refuse("demo --url localhost:8000", "not 'localhost:8000'")
 
 
-def test_a_network_file_that_is_not_there_is_reported_before_any_call(capsys):
+def test_a_network_file_that_is_not_there_is_reported_before_any_call(refuse):
     pytest.importorskip("libsumo", reason="SUMO is not installed")
-    assert main(["demo", "--network", "nowhere.json", "--sumocfg", "city.sumocfg"]) == 1
-    assert "nowhere.json: cannot be read" in capsys.readouterr().err
+    refuse("demo --network nowhere.json --sumocfg city.sumocfg", "nowhere.json: cannot be read")
 
 
 DEMAND = ["lab", "demand", "no.net.xml", "--entries", "no.csv", "--output", "no.rou.xml"]

@@ -32,7 +32,7 @@ def test_init_writes_a_valid_config_and_an_env_file_for_secrets_without_any_sett
     assert stat.S_IMODE((folder / ".env").stat().st_mode) == 0o600
 
 
-def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
+def test_init_of_a_city_names_its_network_once_for_all_services(folder, refuse):
     town = folder / "town" / "town.json"
     town.parent.mkdir()
     town.write_bytes((ROOT / "configs" / "harbour.json").read_bytes())
@@ -45,19 +45,19 @@ def test_init_of_a_city_names_its_network_once_for_all_services(folder, capsys):
     assert args["gateway"]["inference_app"] == "inference-town"
     for service in ("inference-town", "gateway", "console"):
         assert args[service]["network"] == str(town)
-    assert main(["init", "--network", "none.json"]) == 1
-    assert "none.json: No such file" in capsys.readouterr().err
+    refuse("init --network none.json", "none.json: No such file")
 
 
-def test_init_of_a_city_refuses_a_policy_of_another_and_another_file_in_its_place(folder, capsys):
+def test_init_of_a_city_refuses_a_policy_of_another_and_another_file_in_its_place(folder, refuse):
     town = folder / "town.json"
     town.write_bytes((ROOT / "configs" / "harbour.json").read_bytes())
-    assert main(["init", "--network", "town.json", "--policy", str(SHIPPED_POLICY)]) == 1
-    assert "fc1.weight has shape" in capsys.readouterr().err
+    refuse(f"init --network town.json --policy {SHIPPED_POLICY}", "fc1.weight has shape")
     save_untrained(folder / "agent.th", read_network(town))
     (folder / "town.yaml").write_text("applications: []\n")
-    assert main(["init", "--network", "town.json", "--policy", "agent.th"]) == 1
-    assert "town.yaml is there already with other content" in capsys.readouterr().err
+    refuse(
+        "init --network town.json --policy agent.th",
+        "town.yaml is there already with other content",
+    )
     assert (folder / "town.yaml").read_text() == "applications: []\n"
 
 

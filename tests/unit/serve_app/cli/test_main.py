@@ -159,14 +159,15 @@ def test_without_haproxy_nothing_is_started_unless_without_an_edge(monkeypatch, 
     assert json.loads(pending.read_text())["http_options"]["port"] == 31000
 
 
-def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(capsys, tmp_path):
+def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(
+    capsys, tmp_path, refuse
+):
     config = tmp_path / "config.yaml"
     config.write_text(
         "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"
         f" args: {{agent_path: {tmp_path}/gone.th}}}}]"
     )
-    assert main(["check", str(config)]) == 1
-    assert "If another machine has the files, add --elsewhere." in capsys.readouterr().err
+    refuse(f"check {config}", "If another machine has the files, add --elsewhere.")
     assert main(["check", "--elsewhere", str(config)]) == 0
     printed = capsys.readouterr()
     assert "config.yaml: valid, needs" in printed.out

@@ -4,8 +4,6 @@ import json
 import re
 import time
 
-import pytest
-
 from deployments.access.tokens import Tokens
 from serve_app.identity.keys import ConfiguredKeys
 from serve_app.settings import Settings
@@ -41,16 +39,3 @@ def test_a_rotated_key_verifies_until_the_last_token_expires(greenwave):
     greenwave("tokens", "revoke", "controller")
     greenwave("keys", "rotate", "--after", "0")
     assert "verifies until" in greenwave("keys", "list").lines[0]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("create", "a", "everything"), "Scopes are one or more of act, reset, read.\n"),
-        (("create", "a", "--days", "0"), "A token lives 1 to 3650 days.\n"),
-    ],
-)
-def test_mistakes_end_in_one_sentence(greenwave, words, message):
-    refused = greenwave("tokens", *words)
-    assert (refused.code, refused.out) == (1, "")
-    assert refused.err.startswith(message)
