@@ -43,13 +43,6 @@ def test_the_linter_finds_nothing():
     assert linted.returncode == 0
 
 
-def test_what_builds_stays_in_a_stage_of_its_own():
-    bases = values("FROM")
-    assert len(bases) == 2
-    assert bases[0].endswith(" AS build")
-    assert [each for each in values("COPY") if each.startswith("--from=build")]
-
-
 def test_the_python_is_pinned_by_digest_and_one_that_the_project_supports():
     pinned = r"PYTHON=(3\.1[12])\.\d+-slim-bookworm@sha256:[0-9a-f]{64}"
     assert [each for each in values("ARG") if re.fullmatch(pinned, each)] == values("ARG")

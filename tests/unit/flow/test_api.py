@@ -88,12 +88,6 @@ class TestForecast:
         newest = sample(n_samples - 1)["timestamp"]
         assert answer.json()["forecast_timestamp"] == newest + 900
 
-    async def test_the_newest_sixty_samples_count(self, client):
-        history = [sample(minute) for minute in range(100)]
-        long, short = await forecasts_of(client, history, history[-60:])
-        assert long["predicted_flow"] == short["predicted_flow"]
-        assert long["confidence"] == short["confidence"]
-
     async def test_a_gap_lowers_the_confidence(self, client):
         steady = [sample(minute, vehicle_count=20) for minute in range(60)]
         full, gap = await forecasts_of(client, steady, steady[:20] + steady[50:])

@@ -132,10 +132,3 @@ async def test_the_console_is_told_which_readings_are_estimates_and_they_are_cou
         assert failed.observation[3] < 1, "the reading"
         counts = service.policies.counts[Role("primary", "")]
         assert counts.failed_detectors == {(SMALL, "stuck"): 3}
-
-
-@pytest.mark.parametrize("reads", [-1, 1e30])
-async def test_without_the_option_answers_have_the_documented_members(client, reads):
-    for now in range(STUCK_AFTER + 3):
-        answer = await ask(client, now, reads=reads)
-    assert list(answer) == ["junction_id", "action", "confidence"]

@@ -131,11 +131,6 @@ def test_an_observation_alone_has_the_digest_that_it_has_in_a_batch():
     assert fingerprint_of([]) == fingerprint_of([0, 0.0])
 
 
-def test_zeros_at_the_end_do_not_change_a_digest():
-    padded = np.concatenate([ROWS, np.zeros((500, 8), np.float32)], axis=1)
-    assert fingerprints_of(padded).tolist() == fingerprints_of(ROWS).tolist()
-
-
 def test_rows_that_differ_in_one_value_or_in_their_order_have_other_digests():
     digests = set(fingerprints_of(ROWS).tolist())
     assert len(digests) == len(ROWS)

@@ -190,7 +190,7 @@ async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypat
     await reconfigure(service, canary=replicas.canary())
     await make_steps(service, LOW, 2)
     await make_steps(service, HIGH, 3)
-    await service.predict(HIGH, SMALL, [2.0, 0.5, *[0.0] * 6, 0.1])  # the last is one too many
+    await service.predict(HIGH, SMALL, [2.0, -0.5, *[0.0] * 6, 0.1])  # the last is one too many
     published.publish()
     counted = recorded.counted.items()
     made: dict[str, float] = {}
@@ -199,8 +199,8 @@ async def test_the_metrics_distinguish_the_policies(replicas, service, monkeypat
     assert made == {"primary": 4, "candidate": 2}
     values = {key[1:]: n for key, n in counted if key[0] == "inference_observed_values"}
     assert values == {
-        ("primary", "", "outside"): 2,
-        ("primary", "", "inside"): 4 * 8 - 1,
+        ("primary", "", "outside"): 3,
+        ("primary", "", "inside"): 4 * 8 - 2,
         ("candidate", "new", "outside"): 0,
         ("candidate", "new", "inside"): 2 * 8,
     }

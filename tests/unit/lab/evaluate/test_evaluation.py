@@ -28,7 +28,7 @@ from lab.evaluate.statistics import estimate
 from lab.sim.controllers import GUARDED
 from lab.sim.programs import Programs
 from models.networks.shipped import SHIPPED
-from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
+from models.policy.form import SHIPPED_POLICY
 from models.policy.training_record import TrainingRecord, write_record
 
 COMPARED, OUTAGES = STUDIES[POLICY]["compared"], STUDIES[POLICY]["outages"]
@@ -205,11 +205,6 @@ def test_a_part_of_the_runs_makes_no_report(only, monkeypatch):
     evaluate.main()
     assert len(reports) == (0 if only else len(made))
     assert all({*only[1:]} <= {job.case.name, job.traffic.name} for job in made)
-
-
-def test_unusable_policy_is_refused(tmp_path):
-    with pytest.raises(InvalidPolicyFileError, match="no such file"):
-        plan_jobs(POLICY, range(1, 2), tmp_path / "none.th")
 
 
 def test_the_kept_file_of_a_run_has_its_values_alone(tmp_path):

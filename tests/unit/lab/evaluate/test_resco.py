@@ -3,16 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from lab.evaluate.__main__ import RESCO_FILE
-from lab.evaluate.cases import RESCO, STUDIES
+from lab.evaluate.cases import RESCO
 from lab.evaluate.jobs import plan_jobs
 from lab.evaluate.resco import COLUMNS, MAPS, MEASURES, read_published, write_report
 from lab.evaluate.runs import SUMO, Run, digest, read_runs, write_runs
-from lab.sim.scenario import InvalidScenarioError
-
-COLOGNE8 = next(each for each in STUDIES[RESCO]["compared"].traffic if each.name == "cologne8")
 
 
 def run_of(controller: str, seed: int, delay_s: float) -> Run:
@@ -25,11 +20,6 @@ def run_of(controller: str, seed: int, delay_s: float) -> Run:
 def page_of(runs: list[Run], folder: Path) -> str:
     write_report(runs, folder / "resco.md")
     return (folder / "resco.md").read_text()
-
-
-def test_a_folder_without_the_maps_is_named_in_a_sentence(tmp_path):
-    with pytest.raises(InvalidScenarioError, match=r"cologne8\.sumocfg is not there\."):
-        COLOGNE8.scenario(1, tmp_path)
 
 
 def test_runs_of_another_sumo_are_made_anew(tmp_path):

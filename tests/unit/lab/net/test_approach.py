@@ -4,7 +4,6 @@ import pytest
 
 from lab.net.importing import DETECTED_M, import_network, lanes_behind
 from lab.net.net import SumoLane, SumoNet
-from models.networks.shipped import NET_FILE
 from tests.unit.lab.net.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
 
 
@@ -48,8 +47,3 @@ def test_an_imported_stub_has_the_capacity_of_what_is_behind_it(tmp_path):
     assert west.capacity == pytest.approx(61.5 / 7.5)
     assert north.behind is None
     assert west.count({"west_0": 1, "avenue_0": 4}.__getitem__) == 5
-
-
-def test_what_another_signal_lets_through_belongs_to_that_one():
-    lanes = [lane for each in import_network(NET_FILE)[0].junctions for lane in each.lanes]
-    assert not any(lane.behind for lane in lanes)

@@ -8,7 +8,7 @@ import pytest
 
 from lab.net.importing import SHOWN_OF_A_KIND, Remarks, import_network
 from lab.net.net import read_sumo_net
-from models.networks.file import InvalidNetworkError, network_as_json, read_network_file
+from models.networks.file import InvalidNetworkError
 from models.networks.form import JunctionEntry
 from models.networks.shipped import NET_FILE
 from tests.unit.lab.net.sumo_nets import LINKS, NODE, PROGRAM, ROADS, lane, link, program, write_net
@@ -34,14 +34,6 @@ def test_an_ordinary_signal_is_imported_without_a_remark(tmp_path):
     assert junction.intergreen_s is not None
     assert junction.intergreen_s[0][0] is None
     assert (junction.intergreen_s[0][1] or 0) >= 3
-
-
-def test_what_is_imported_can_be_read_as_a_file(tmp_path):
-    network, _ = import_network(NET_FILE, name="other")
-    path = tmp_path / "city.json"
-    path.write_text(network_as_json(network))
-    assert read_network_file(path) == network
-    assert network.name == "other"
 
 
 def test_a_packed_net_is_the_same_net(tmp_path):

@@ -3,13 +3,6 @@
 from dataclasses import replace
 
 from lab.net.intergreen import Way, intergreen_matrix, yellow_of
-from lab.net.net import read_sumo_net
-from models.networks.shipped import NET_FILE, SHIPPED
-from models.signals.signal import read_signals
-
-SIGNALS = read_signals(SHIPPED)
-NET = read_sumo_net(NET_FILE)
-
 
 EAST = Way(0, "w_0", "e", False, ((0, 0), (30, 0)))
 NORTH = Way(1, "s_0", "n", False, ((20, -10), (20, 20)))

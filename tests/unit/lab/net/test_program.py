@@ -29,8 +29,8 @@ def test_of_several_next_steps_sumo_takes_the_first_of_a_static_program_and_any_
 
 
 def test_times_are_seconds_with_their_fractions():
-    (read,), _ = read_phases([phase("a", "0:00:42.5", minDur="5.0", maxDur="0:1:0")], "actuated")
-    assert read == {"state": "a", "duration": "42.5", "minDur": "5", "maxDur": "60"}
+    (read,), _ = read_phases([phase("a", "0:00:42.5", minDur="5.0", maxDur="1:0:1:0")], "actuated")
+    assert read == {"state": "a", "duration": "42.5", "minDur": "5", "maxDur": "86460"}
     (read,), _ = read_phases([phase("a", "0.3"), phase("a", "0.3")], "static")
     assert read["duration"] == "0.6"
     assert text_of(1_234_567.25) == "1234567.25"

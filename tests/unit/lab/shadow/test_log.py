@@ -62,13 +62,6 @@ def test_a_full_disk_leaves_whole_lines_and_a_sentence(tmp_path):
     again.close()
 
 
-def test_a_device_without_room_is_a_sentence():
-    log = LogWriter(Path("/dev/full"), PLENTY)
-    with pytest.raises(ShadowLogError, match="/dev/full cannot be written: No space left"):
-        log.append(HEADER)
-    log.close()
-
-
 def test_a_log_does_not_grow_beyond_its_largest_size(tmp_path):
     log = LogWriter(tmp_path / "log", 300)
     with pytest.raises(ShadowLogError, match="has its largest size, 300 bytes"):

@@ -39,11 +39,6 @@ def choice(rule: QueueRule, present: int = 0, **queues: int) -> int:
     return controller.decide({"a": present}, lambda lane: queues.get(lane, 0))["a"]
 
 
-def test_greedy_serves_the_largest_queue():
-    assert choice(GREEDY, west=3, north=2) == 0
-    assert choice(GREEDY, west=3, north=4) == 2
-
-
 def test_a_phase_that_serves_a_part_of_a_lane_is_no_substitute_for_one_that_serves_all():
     assert choice(GREEDY, present=1, west=3) == 0
     assert choice(MAX_PRESSURE, present=1, west=3) == 0

@@ -44,17 +44,6 @@ def test_a_layout_covers_every_lane(layout, kinds, n_devices):
     assert again.detectors == junction.detectors, "as a network file may declare them"
 
 
-def test_detectors_of_the_network_file_are_kept():
-    scenario = declared(distance_m=12.5)
-    used = with_detectors(scenario, FILE)
-    assert used == replace(scenario, detectors=True)
-
-
-def test_a_network_file_without_detectors_is_refused():
-    with pytest.raises(InvalidScenarioError, match="declares no detectors"):
-        with_detectors(SCENARIO, FILE)
-
-
 def test_a_detector_beyond_its_lane_is_refused():
     wrong = declared(kind="advance", distance_m=900)
     with pytest.raises(InvalidScenarioError, match=r"Detector d1, 900.* is not on lane .*, which"):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from lab.net.importing import import_network
-from lab.net.program import seconds_of
 from lab.sim.configuration import read_sumocfg
 from lab.sim.scenario import InvalidScenarioError, RouteFiles, Scenario
 from models.networks.file import InvalidNetworkError
@@ -34,14 +33,6 @@ def test_a_configuration_that_lacks_something_is_refused(tmp_path, text, sentenc
     path.write_text(text)
     with pytest.raises(InvalidNetworkError, match=sentence):
         read_sumocfg(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("3600.0", 3600), ("15:0:0", 54_000), ("1:00:00:30", 86_430), ("0:00:10.5", 10.5)],
-)
-def test_times_are_read_in_every_form_of_sumo(text, seconds):
-    assert seconds_of(text) == seconds
 
 
 def test_short_names_and_traffic_of_additional_files_are_read_without_an_end(tmp_path):
