@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from lab.shadow.estimate import edge_counts, estimate_saved, stretches
-from lab.shadow.events import events_of
 from lab.shadow.findings import Findings, Span, examine
 from lab.shadow.lamps import Stages, phase_of
 from lab.shadow.log import Entry, Segment
@@ -68,15 +67,6 @@ def test_every_vehicle_that_reaches_a_loop_leaves_it(town, records):
     switched = Counter((each.lane, each.occupied) for each in records if each.lane)
     for lane, _ in list(switched):
         assert 0 <= switched[lane, True] - switched[lane, False] <= 1
-
-
-def test_a_program_of_fixed_times_has_equal_splits(town, records):
-    header = Segment(segment=1, reason="start", network="")
-    entries = [Entry.model_construct(**dict(each)) for each in records]
-    events = events_of([header, *entries], network_of(town.scenario.network))
-    splits = {(each.device, each.event): each.parameter for each in events if each.event > 300}
-    again = {(each.device, each.event, each.parameter) for each in events if each.event > 300}
-    assert len(splits) == len(again) == 4 * len(town.scenario.network.junctions[0].phases)
 
 
 def test_the_delay_is_estimated_with_the_counts_of_all_seeds(town, records, tmp_path):

@@ -124,20 +124,6 @@ def test_make_knows_every_command_of_the_page(page):
         assert all(map(find_spec, re.findall(r"python -m ([\w.]+)", plan.stdout))), command
 
 
-def test_every_module_that_make_runs_can_be_run():
-    modules = re.findall(r"-m ((?:lab|load_tests|models|serve_app)[\w.]*)\s", read("Makefile"))
-    assert len(modules) > 3
-    for module in modules:
-        found = find_spec(module)
-        assert found is not None, module
-        if found.submodule_search_locations is not None:
-            found = find_spec(f"{module}.__main__")
-        assert found is not None, f"{module} is a package that does nothing"
-        assert found.origin is not None
-        source = Path(found.origin).read_text()
-        assert "__main__" in source + found.name, f"python -m {module} does nothing"
-
-
 def test_the_readme_leads_to_the_index_and_to_what_shows_the_system_at_work():
     led_to = {str(path.resolve().relative_to(ROOT)) for path, _ in links("README.md")}
     assert "docs/README.md" in led_to

@@ -52,12 +52,6 @@ async def test_malformed_bodies(service, name):
     assert (await service.fetch()).json() == record
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_bodies_of_accounts_create(accounts, name):
-    answer = await accounts.request("POST", content=MALFORMED[name], headers=JSON)
-    assert_unreadable(answer, accounts)
-
-
 WRONG_TYPES: dict[str, dict[str, list[str]]] = {
     "accounts": {
         "name": ["1", "true", "[]", "{}", "1.5"],

@@ -49,12 +49,6 @@ async def test_unknown_users_cannot_be_changed(users):
         await users.remove("ann")
 
 
-@pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 65, "service:a"])
-async def test_odd_names_are_refused(users, name):
-    with pytest.raises(AccountError, match=r"user name|those of service accounts"):
-        await users.add(name, "some password")
-
-
 async def test_a_user_may_do_everything_unless_told_otherwise(users):
     await users.add("bob", "some password", ["act", "read"])
     await users.add("ann", "some password")
@@ -74,10 +68,17 @@ async def test_a_user_of_an_earlier_release_is_found_as_before(users, store, ver
     assert await users.scopes() == {"ann": SCOPES}
 
 
-@pytest.mark.parametrize("password", ["", "short", " " * 12, "x" * 257])
-async def test_weak_passwords_are_refused(users, password):
-    with pytest.raises(AccountError, match="A password has 8 to 256 characters"):
-        await users.add("ann", password)
+@pytest.mark.parametrize(
+    ("name", "password", "reason"),
+    [
+        *((name, "some password", "user name") for name in ("", " ann", "a\nb", "x" * 65)),
+        ("service:a", "some password", "those of service accounts"),
+        *(("ann", bad, "has 8 to 256 characters") for bad in ("", "short", " " * 12, "x" * 257)),
+    ],
+)
+async def test_odd_names_and_weak_passwords_are_refused(users, name, password, reason):
+    with pytest.raises(AccountError, match=reason):
+        await users.add(name, password)
 
 
 async def test_the_store_never_sees_a_password(users, store):

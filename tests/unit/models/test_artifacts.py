@@ -17,22 +17,17 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert forecaster.card.test_mae == CARD.test_mae
 
 
-def test_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArtifactError, match="cannot be read"):
-        DensityForecaster.load(tmp_path / "none.safetensors")
-
-
-def test_missing_card_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"\x00" * 100, b"PK\x03\x04", b"{}" * 50])
+def test_weights_that_are_missing_or_of_another_form_are_refused(tmp_path, content):
     path = write_density(tmp_path)
-    card_path(path).unlink()
+    path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(InvalidArtifactError, match="cannot be read"):
         DensityForecaster.load(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"PK\x03\x04", b"{}" * 50])
-def test_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_missing_card_is_refused(tmp_path):
     path = write_density(tmp_path)
-    path.write_bytes(content)
+    card_path(path).unlink()
     with pytest.raises(InvalidArtifactError, match="cannot be read"):
         DensityForecaster.load(path)
 

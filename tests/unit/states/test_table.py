@@ -295,6 +295,14 @@ class TestRuns:
         assert [len(each.steps) for each in await engine.runs(10)] == [1500, 1500]
         assert await engine.find("c") is None
 
+    async def test_a_repeated_fork_gets_the_first_answer_without_its_source(self, table):
+        engine = Engine([LocalShard(table)], FORM)
+        step(table, [name_of("source", "junction")])
+        assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
+        await engine.reset("source")
+        assert await engine.fork("source", "fork", request_id="key") == {"junction": 1}
+        assert await engine.fork("source", "fork") == {}
+
 
 class TestMemory:
     def test_a_state_with_64_receipts_takes_less_than_3_kb(self, open_one, folder):

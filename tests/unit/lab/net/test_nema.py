@@ -32,14 +32,15 @@ def test_a_nema_action_is_a_phase_of_each_ring_on_one_side_of_the_barrier():
     assert left_out == []
 
 
-@pytest.mark.parametrize("ring1", ["2,0,4,1", "4,1,2,0", "0,4,1,2"])
-def test_a_ring_may_begin_anywhere(ring1):
-    assert nema_stages(nema(ring1=ring1), ()) == nema_stages(nema(), ())
-
-
-def test_the_second_barrier_may_have_its_older_name():
-    program = nema(coordinatePhases="2,6", barrier2Phases="")
-    assert nema_stages(program, ()) == nema_stages(nema(), ())
+@pytest.mark.parametrize(
+    "params",
+    [
+        *({"ring1": ring} for ring in ("2,0,4,1", "4,1,2,0", "0,4,1,2")),
+        {"coordinatePhases": "2,6", "barrier2Phases": ""},  # its older name
+    ],
+)
+def test_a_ring_may_begin_anywhere_and_the_second_barrier_have_either_name(params):
+    assert nema_stages(nema(**params), ()) == nema_stages(nema(), ())
 
 
 def test_a_pair_with_conflicting_greens_is_left_out_and_no_movement_is_lost():

@@ -160,21 +160,18 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, name):
         read_network_file(tmp_path / name)
 
 
-def test_toml_that_is_none_is_refused_by_name(tmp_path):
-    (tmp_path / "city.toml").write_text("name = ")
-    with pytest.raises(InvalidNetworkError, match=r"city\.toml: "):
-        read_network_file(tmp_path / "city.toml")
-
-
 @pytest.mark.parametrize(
-    ("content", "sentence"),
-    [("  \n", "is empty"), ("<net version='1.20'/>", "is XML; make a network file of a SUMO")],
+    ("name", "content", "sentence"),
+    [
+        ("city.toml", "name = ", ""),
+        ("city.json", "  \n", "is empty"),
+        ("city.json", "<net version='1.20'/>", "is XML; make a network file of a SUMO"),
+    ],
 )
-def test_a_file_of_another_kind_is_told_with_what_to_do(tmp_path, content, sentence):
-    path = tmp_path / "city.json"
-    path.write_text(content)
-    with pytest.raises(InvalidNetworkError, match=f"city.json: {sentence}"):
-        read_network_file(path)
+def test_a_file_of_another_kind_is_told_with_what_to_do(tmp_path, name, content, sentence):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidNetworkError, match=f"{name}: {sentence}"):
+        read_network_file(tmp_path / name)
 
 
 def test_limits_of_detectors_are_those_of_the_network_but_for_what_a_lane_says(tmp_path):

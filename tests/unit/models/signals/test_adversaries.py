@@ -1,8 +1,9 @@
 """A million decisions of policies at their worst: nothing unsafe is shown, and the judge sees."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.networks.shipped import SHIPPED, SHIPPED_FILE
 from models.signals.monitor import ConflictError, ConflictMonitor, make_monitors
-from models.signals.safety import Decision, Limits, Rule, SafetyLayer, Shown, Step
+from models.signals.safety import Limits, SafetyLayer, Shown, Step
 from models.signals.signal import Matrix, Signal, read_signals
 from tests.unit.models.signals.adversaries import ADVERSARIES, obey
 from tests.unit.models.signals.crossings import walked_junction
@@ -89,58 +90,33 @@ def faster(matrix: Matrix, by_s: int) -> Matrix:
     return tuple(tuple(v if v is None else max(0, v - by_s) for v in row) for row in matrix)
 
 
-class NeverForces(SafetyLayer):
-    def _leaves_time(self, shown: Shown, asked: int) -> bool:
-        return True
+DECIDE, SHOW = SafetyLayer.decide, SafetyLayer._show
+BROKEN: dict[str, tuple[str, Callable[..., Any]]] = {
+    "starves": ("_leaves_time", lambda layer, shown, asked: True),
+    "no yellow": ("_yellows", lambda layer, old, new, green_s: ()),
+    "all green": ("_yellows", lambda layer, old, new, green_s: [Step(0, "G" * len(old))]),
+    # A change that is under way is taken for a green that is over.
+    "breaks off": ("decide", lambda layer, shown, asked: DECIDE(layer, over(shown), asked)),
+}
+# The end of the present phase is taken for the only one.
+FORGETS = lambda layer, shown, *more: SHOW(layer, shown._replace(red_s=[1e3] * 3), *more)  # noqa: E731
 
 
-class SkipsYellow(SafetyLayer):
-    def decide(self, shown: Shown, asked: int) -> Decision:
-        decision = super().decide(shown, asked)
-        return decision._replace(steps=decision.steps[1:])
+def over(shown: Shown) -> Shown:
+    return shown._replace(green_s=abs(shown.green_s) + 5)
 
 
-class ForgetsTheChange(SafetyLayer):
-    """Takes a change that is under way for a green that is over."""
-
-    def decide(self, shown: Shown, asked: int) -> Decision:
-        return super().decide(shown._replace(green_s=abs(shown.green_s) + 5), asked)
-
-
-class ShowsBothGreens(SafetyLayer):
-    def decide(self, shown: Shown, asked: int) -> Decision:
-        decision = super().decide(shown, asked)
-        both = "".join(
-            "G" if "G" in pair else "r"
-            for pair in zip(self.phases[shown.phase], self.phases[decision.phase], strict=True)
-        )
-        last = tuple(Step(step.after_s, both) for step in decision.steps[-1:])
-        return decision._replace(steps=(*decision.steps[:-1], *last))
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        lambda: SafetyLayer(PHASES, MATRIX, Limits(min_green_s=4)),
-        lambda: SafetyLayer(PHASES, faster(MATRIX, 1), LIMITS),
-        lambda: NeverForces(PHASES, MATRIX, LIMITS),
-        lambda: SkipsYellow(PHASES, MATRIX, LIMITS),
-        lambda: ForgetsTheChange(PHASES, MATRIX, LIMITS),
-        lambda: ShowsBothGreens(PHASES, MATRIX, LIMITS),
-    ],
-    ids=["short green", "short intergreen", "starves", "no yellow", "breaks off", "both green"],
-)
-def test_a_broken_layer_is_found_out(broken):
-    layer = broken()
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_layer_is_found_out(broken, monkeypatch):
+    monkeypatch.setattr(SafetyLayer, *BROKEN[broken])
     with pytest.raises((AssertionError, ConflictError)):
-        judged_by_all(layer)
+        judged_by_all(SafetyLayer(PHASES, MATRIX, LIMITS))
 
 
-class ForgetsEarlierPhases(SafetyLayer):
-    """Takes the end of the present phase for the only one."""
-
-    def _show(self, shown: Shown, new: int, rule: Rule) -> Decision:
-        return super()._show(shown._replace(red_s=[1000.0] * len(self.phases)), new, rule)
+@pytest.mark.parametrize(("least_s", "sooner_s"), [(4, 0), (5, 1)], ids=["green", "intergreen"])
+def test_a_layer_with_too_short_times_is_found_out(least_s, sooner_s):
+    with pytest.raises((AssertionError, ConflictError)):
+        judged_by_all(SafetyLayer(PHASES, faster(MATRIX, sooner_s), Limits(min_green_s=least_s)))
 
 
 def walking_always(phases: tuple[str, ...]) -> tuple[str, ...]:
@@ -199,14 +175,15 @@ def judge_alone(layer: SafetyLayer, signal: Signal, bounds: Bounds) -> None:
     ids=["conflict", "gave way before"],
 )
 def test_a_long_crossing_is_cleared_even_where_a_short_phase_is_shown_in_between(
-    phases,
+    phases, monkeypatch
 ):
     times = ((None, 3, 20), (3, None, 3), (20, 3, None))
     signal = Signal(phases, times, walk_s={0: 7.0})
     made = signal.phases, times, LIMITS, signal.walk_s
     judge_alone(SafetyLayer(*made), signal, BOUNDS)
+    monkeypatch.setattr(SafetyLayer, "_show", FORGETS)
     with pytest.raises(AssertionError, match=r"links 0 and 2: 11\.\d+ s of 20"):
-        judge_alone(ForgetsEarlierPhases(*made), signal, BOUNDS)
+        judge_alone(SafetyLayer(*made), signal, BOUNDS)
 
 
 def test_the_bound_is_reached_and_not_passed():
