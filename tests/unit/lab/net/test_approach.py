@@ -47,3 +47,6 @@ def test_an_imported_stub_has_the_capacity_of_what_is_behind_it(tmp_path):
     assert west.capacity == pytest.approx(61.5 / 7.5)
     assert north.behind is None
     assert west.count({"west_0": 1, "avenue_0": 4}.__getitem__) == 5
+    of_another_signal = way.replace("dir=", 'tl="b" linkIndex="0" dir=')
+    path = write_net(tmp_path, stub, before, NODE, program(PROGRAM), LINKS, of_another_signal)
+    assert import_network(path)[0].junctions[0].lanes[0].behind is None
