@@ -53,9 +53,9 @@ def front_files(folder: Path) -> dict[str, str]:
     """Return the variables that have Serve write its front's files and sockets below a folder."""
     return {
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(folder / "haproxy.cfg"),
-        # A short name: Serve adds the node's id, and HAProxy binds a longer one.
+        # Short names: Serve adds the node's id, and HAProxy binds a longer one.
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "sock"),
-        "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(folder / "metrics.sock"),
+        "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(folder / "log"),
         "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
         "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "server-state"),
     }

@@ -35,8 +35,8 @@ BODY = {"junction_id": SHIPPED.ids[0], "obs_data": [1, 0.5]}
 # Of the applications, those that need no policy.
 OTHERS = ("/density", "/flow", "/api/accounts", "/api/loans", "/api/cards", "/console")
 BIN = Path(sys.executable).parent
-# Of Ray, of Serve, and of `make up`, here of root.
-TEMPORARY = ("ray", "haproxy-serve", "greenwave-0")
+# Of Ray, of Serve, and of `make up`.
+TEMPORARY = ("ray", "haproxy-serve", f"greenwave-{NOBODY}")
 # Ray takes the address of the default route. The last part lets other users reach a Python in
 # a closed folder; mounts are seen by this machine alone.
 _SETUP = """
@@ -58,24 +58,22 @@ sleep infinity & wait
 
 
 class Machine:
-    """A machine with its own ports, processes and temporary folders of Ray.
+    """A machine of an unprivileged user with its own ports, processes and temporary folders of Ray.
 
     Args:
         home: of its user, with everything that outlives the machine.
-        uid: its user.
     """
 
-    def __init__(self, home: Path, folder: Path, uid: int = 0, **env: str) -> None:
+    def __init__(self, home: Path, folder: Path, **env: str) -> None:
         inherited = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
         path = f"{BIN}:{os.environ['PATH']}"
         self._env = inherited | {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)} | env
-        self._uid = uid
         for name in TEMPORARY:
             Path("/tmp", name).mkdir(exist_ok=True)
             (folder / name).mkdir(parents=True, mode=0o700)
-            os.chown(folder / name, uid, uid)
+            os.chown(folder / name, NOBODY, NOBODY)
         own = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
-        python = (closed_folder(Path(sys.base_prefix)) if uid else "", sys.base_prefix)
+        python = (closed_folder(Path(sys.base_prefix)), sys.base_prefix)
         self._unshare = subprocess.Popen(
             ["unshare", *own, "bash", "-ec", _SETUP, " ".join(TEMPORARY), str(folder), *python],
             stdout=subprocess.PIPE,
@@ -90,7 +88,7 @@ class Machine:
 
     def run(self, script: str, timeout_s: float = 200.0) -> subprocess.CompletedProcess[str]:
         """Run a script of the shell as the machine's user, in the root of the repository."""
-        user = (f"--reuid={self._uid}", f"--regid={self._uid}", "--clear-groups")
+        user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         enter = (
             "nsenter",
             f"--target={self._first.pid}",
@@ -169,22 +167,27 @@ def check_serves_without_policy(machine: Machine, front: int = 8000) -> None:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Machine]]:
+def home() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))  # all users may pass /tmp
+    os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def start(home: Path) -> Iterator[Callable[..., Machine]]:
     """Start machines, all with the same home."""
     if reason := why_not():
         pytest.skip(reason)
     machines: list[Machine] = []
-    home = Path(tempfile.mkdtemp(prefix="gw-", dir="/tmp"))  # all users may pass /tmp
 
-    def start(uid: int = 0, **env: str) -> Machine:
-        os.chown(home, uid, uid)
-        machines.append(Machine(home, home / f"machine-{len(machines)}", uid, **env))
+    def start(**env: str) -> Machine:
+        machines.append(Machine(home, home / f"machine-{len(machines)}", **env))
         return machines[-1]
 
     yield start
     for machine in machines:
         machine.end()
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def succeed(machine: Machine, script: str) -> str:
@@ -194,21 +197,11 @@ def succeed(machine: Machine, script: str) -> str:
     return done.stdout
 
 
-def deploy(machine: Machine) -> None:
-    succeed(machine, PLAIN)
-
-
-def test_plain_ray_of_an_unprivileged_user_serves_everything(start):
-    machine = start(NOBODY)
+def test_another_user_gives_up_a_policy_later_and_after_down_has_plain_ray(start, home):
+    policy = home / "agent.th"
+    machine = start(MAPPO_AGENT_PATH=str(policy))
     if machine.run(f"test -r serve_config.yaml && {sys.executable} -c 'import ray'").returncode:
         pytest.skip("Other users cannot read the repository or its virtual environment.")
-    deploy(machine)
-    check_serves(machine)
-
-
-def test_make_up_takes_a_policy_later_and_after_make_down_plain_ray_serves(start, tmp_path):
-    policy = tmp_path / "agent.th"
-    machine = start(MAPPO_AGENT_PATH=str(policy))
     refused = machine.run("greenwave up")
     assert refused.returncode == 1
     assert f"Application inference: {policy}" in refused.stderr
@@ -221,13 +214,13 @@ def test_make_up_takes_a_policy_later_and_after_make_down_plain_ray_serves(start
     shutil.copy(SHIPPED_POLICY, policy)
     config = shipped_config()
     config["applications"][0]["deployments"][0]["user_config"]["revision"] = 1
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    succeed(machine, f"greenwave deploy {tmp_path / 'config.yaml'}")
+    (home / "config.yaml").write_text(yaml.safe_dump(config))
+    succeed(machine, f"greenwave deploy {home / 'config.yaml'}")
     check_serves(machine, front)
 
     succeed(machine, "greenwave down")
     assert machine.run("ls -A ~/.ray").stdout == ""
     machine.end()
     after = start()
-    deploy(after)
+    succeed(after, PLAIN)
     check_serves(after)

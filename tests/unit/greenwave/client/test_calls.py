@@ -121,3 +121,10 @@ def test_arrays_of_numpy_are_observations():
     numpy = pytest.importorskip("numpy")
     body = calls_of(Run).act("a", numpy.array([1, 0.5], numpy.float32)).body
     assert json.loads(body or b"")["observations"] == [1, 0.5]
+
+
+def test_a_result_ignores_what_a_later_server_adds_and_cannot_be_changed():
+    body = {"junction_id": "a", "action": 1, "confidence": 1.0, "added": "later"}
+    result = calls_of(InferenceRun).predict("a", [1]).read(answer(body=body))
+    with pytest.raises(ValueError, match="frozen"):
+        result.action = 2

@@ -232,6 +232,13 @@ def test_records_in_no_order_end_the_recording(record, logged):
     assert len(logged(segments=True)) < 20
 
 
+def test_a_full_log_ends_the_recording_with_whole_records(record, logged):
+    ended = record("--max-bytes", "1000", typed=as_lines(minute()))
+    assert "has its largest size" in ended.lines[-1]
+    assert 2 < len(logged()) < 12
+    assert logged()[0]["time"] == START_S
+
+
 @pytest.mark.parametrize("log", ["/dev/full"])
 def test_a_full_disk_is_one_sentence(record, log):
     recorded = record(typed=as_lines(RECORDS))

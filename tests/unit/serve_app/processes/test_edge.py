@@ -1,7 +1,6 @@
 """The edge's configuration, and the errors of an edge that cannot start."""
 
 import re
-import socket
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -121,14 +120,6 @@ def test_with_a_certificate_every_listener_speaks_https_alone(tmp_path):
     listeners = binds(Edge(Instance(tmp_path), inference_host="0.0.0.0").render())
     assert listeners.pop("inference") == "0.0.0.0:8000"
     assert all(each.startswith("127.0.0.1:") for each in listeners.values())
-
-
-def test_a_taken_port_is_named_with_its_holder(edge):
-    with socket.create_server(("", 0)) as taken:
-        port = taken.getsockname()[1]
-        ports = replace(edge.instance.ports, gateway=port)
-        with pytest.raises(EdgeError, match=rf"port {port} is taken by"):
-            Edge(replace(edge.instance, ports=ports)).check()
 
 
 def test_a_missing_certificate_is_reported(edge, tmp_path):

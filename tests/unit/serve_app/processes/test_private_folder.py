@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from serve_app.errors import InstanceError
+from serve_app.processes.haproxy import front_files
 from serve_app.processes.instance import LONGEST_FOLDER, Instance
 from serve_app.processes.ports import Ports
 from serve_app.processes.private_folder import make_private, user_folder
@@ -114,5 +115,9 @@ def test_the_usual_folder_of_every_user_leaves_room_for_sockets(tmp_path, monkey
     assert user_folder() == Path("/tmp/greenwave-4294967294")
     usual = Instance(tmp_path, Ports.from_base(65035)).runtime_dir
     assert len(str(usual)) <= LONGEST_FOLDER
+    files = front_files(usual / "ha" / ("n" * 56))
+    sockets = [path for name, path in files.items() if name.endswith("SOCKET_PATH")]
+    assert len(sockets) == 2
+    assert max(map(len, sockets)) <= 97
     session = usual / "ray" / "session_2026-11-28_01-07-30_123456_4194304"
     assert len(str(session / "sockets" / "plasma_store")) <= 107

@@ -99,8 +99,9 @@ def test_a_taken_port_is_reported_with_its_holder(edge):
         holder.bind(("127.0.0.1", edge.instance.ports.loans))
         holder.listen()
         taken = f"port {edge.instance.ports.loans} is taken by .* \\(process"
-        with pytest.raises(EdgeError, match=taken):
-            ManagedEdge(edge).start_or_adopt()
+        for start in (edge.check, ManagedEdge(edge).start_or_adopt):
+            with pytest.raises(EdgeError, match=taken):
+                start()
 
 
 def test_a_running_edge_is_adopted_reloaded_for_another_configuration_and_stopped(
