@@ -14,7 +14,7 @@ def test_the_raylet_starts_workers_without_rays_own_setup(system):
 
 
 def test_replicas_and_what_manages_them_are_forked_from_one_process(system):
-    replicas = system.replicas("inference") + system.processes("ray::Serve")
+    replicas = system.replicas("inference") + system.processes("ray::ServeController")
     (server,) = {each.ppid() for each in replicas}
     assert "fork_server.py" in " ".join(psutil.Process(server).cmdline())
 
