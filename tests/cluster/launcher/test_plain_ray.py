@@ -46,6 +46,7 @@ ip addr add 10.0.0.2/24 dev eth0
 ip link set eth0 up
 ip route add default dev eth0
 for name in $0; do mount --bind "$1/$name" "/tmp/$name"; done
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 if [ "$2" ]; then
     mount --bind "$3" /mnt
     mount -t tmpfs -o mode=755 tmpfs "$2"
@@ -197,7 +198,7 @@ def succeed(machine: Machine, script: str) -> str:
     return done.stdout
 
 
-def test_another_user_gives_up_a_policy_later_and_after_down_has_plain_ray(start, home):
+def test_up_takes_a_policy_later_and_after_down_another_user_has_plain_ray(start, home):
     policy = home / "agent.th"
     machine = start(MAPPO_AGENT_PATH=str(policy))
     if machine.run(f"test -r serve_config.yaml && {sys.executable} -c 'import ray'").returncode:

@@ -20,7 +20,9 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"\x00" * 100, b"PK\x03\x04", b"{}" * 50])
 def test_weights_that_are_missing_or_of_another_form_are_refused(tmp_path, content):
     path = write_density(tmp_path)
-    path.unlink() if content is None else path.write_bytes(content)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(InvalidArtifactError, match="cannot be read"):
         DensityForecaster.load(path)
 

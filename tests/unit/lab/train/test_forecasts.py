@@ -140,9 +140,7 @@ def test_values_that_fall_are_pooled_and_then_tilted():
     assert rising == pytest.approx([-3 * LEAST_RISE, 2 - 2 * LEAST_RISE, 2 - LEAST_RISE, 5])
 
 
-def test_confidence_is_the_frequency_of_the_event_and_rises_with_the_history(
-    tmp_path,
-):
+def test_confidence_is_the_frequency_of_the_event_and_rises_with_the_history(tmp_path):
     forecaster = FlowForecaster.load(write_flow(tmp_path))
     calibration = calibrate(forecaster, WINDOWS)
     assert np.diff(calibration.offsets).min() > 0

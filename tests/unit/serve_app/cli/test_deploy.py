@@ -50,11 +50,10 @@ def test_a_deploy_that_cannot_succeed_is_refused_in_a_sentence(tmp_path, changes
     applications = [shipped_application("inference") | changes]
     config = yaml.safe_dump(shipped_config() | {"applications": applications})
     (tmp_path / "config.yaml").write_text(config.replace("BROKEN", str(broken)))
-    refused = refuse(
+    refuse(
         f"deploy --port-base 31000 {tmp_path / 'config.yaml'}",
         message.replace("BROKEN", str(broken)),
     )
-    assert "Traceback" not in refused.err
 
 
 def test_a_check_reports_every_config_to_programs_too(greenwave, tmp_path):

@@ -268,7 +268,8 @@ def test_wrong_options_are_a_sentence(record, log, options, reason):
 def test_a_wrong_token_is_a_sentence_with_the_line(record, tmp_path):
     (tmp_path / "token").write_text("another")
     refused = record(typed=as_lines(RECORDS))
-    assert (refused.code, "Line 7: the gateway refuses the request: " in refused.err) == (1, True)
+    assert refused.code == 1
+    assert "Line 7: the gateway refuses the request: " in refused.err
 
 
 def test_no_record_at_all_is_a_failure(shadow, record, log):
