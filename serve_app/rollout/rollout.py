@@ -27,6 +27,7 @@ from serve_app.rollout.deploy import (
 from serve_app.rollout.releases import Releases
 
 _INTERRUPTED = "Interrupted: restoring the previous release. Another Ctrl-C ends that, too."
+_STAY = "Hidden states stay, for an application of the same name."
 _MIXED = (
     "Interrupted: some applications may run the new release and some the previous one."
     " Run `greenwave deploy` or `greenwave rollback`."
@@ -165,7 +166,7 @@ class Rollout:
         if sentence := growth_limit(config, nodes, workers):
             self.warn(sentence)
         if removed := sorted(running.keys() - set(_names(config))):
-            self.warn(f"Removed, because the config does not have them: {', '.join(removed)}.")
+            self.warn(f"A deploy ends what the config lacks: {', '.join(removed)}. {_STAY}")
 
     def _release(self, config: Config, keep: Callable[[Path], None]) -> None:
         """Deploy a config; once it runs, keep its file as a release."""
