@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -46,11 +46,11 @@ class InvalidBodyError(InferenceError):
         faults: as FastAPI reports them, without the input, which may hold NaN or megabytes.
     """
 
-    def __init__(self, error: ValidationError) -> None:
+    def __init__(self, faults: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(422, "The body does not have the documented form")
         self.faults = [
             {"type": fault["type"], "loc": ["body", *fault["loc"]], "msg": fault["msg"]}
-            for fault in _faults(error)
+            for fault in faults
         ]
 
 
@@ -113,9 +113,9 @@ def first_fault(error: ValidationError, whole: str) -> str:
     Args:
         whole: name of all that was validated.
     """
-    first = _faults(error)[0]
+    first = faults_in(error)[0]
     return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
-def _faults(error: ValidationError) -> list[Any]:
+def faults_in(error: ValidationError) -> list[Any]:
     return error.errors(include_url=False, include_input=False, include_context=False)

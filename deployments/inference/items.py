@@ -19,12 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 from deployments.http.messages import is_name
 from deployments.inference.errors import InferenceError, first_fault, too_many_keys
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
-from deployments.inference.schemas import FLOAT32_MAX, BatchItem
+from deployments.inference.schemas import FLOAT32_MAX, MISNAMED, BatchItem, not_read
 from deployments.inference.service import InferenceService, keys_of, request_id_of
 from deployments.stateful.calls import Rows, ids_of
 from deployments.stateful.row import RECEIPTS
 
 _ITEM = TypeAdapter(BatchItem)
+_MISNAMED = MISNAMED - BatchItem.model_fields.keys()
 
 
 class Items(NamedTuple):
@@ -81,9 +82,14 @@ class ItemReader:
             junctions = [item["junction_id"] for item in items]
             agents = [self._agents[junction] for junction in junctions]
             observations = [item["obs_data"] for item in items]
-            ids = [item.get("request_id") for item in items]
         except (KeyError, TypeError):
             return None
+        members: set[str] = set().union(*items)
+        if not _MISNAMED.isdisjoint(members):
+            return None
+        ids: list[str | None] = [None] * len(items)
+        if "request_id" in members:
+            ids = [item.get("request_id") for item in items]
         observed = self._observed(observations)
         if observed is None:
             return None
@@ -134,6 +140,9 @@ class ItemReader:
             valid = _ITEM.validator.validate_python(item)
         except ValidationError as error:
             raise InferenceError(422, first_fault(error, "item")) from None
+        for name in item:
+            if name in _MISNAMED:
+                raise InferenceError(422, not_read(name))
         if request_id_of(valid.request_id) is not None or has_key:
             keyed[valid.junction_id] += 1
             if keyed[valid.junction_id] > RECEIPTS:

@@ -29,15 +29,18 @@ from deployments.http.request import header
 from deployments.inference.errors import (
     InferenceError,
     InvalidBodyError,
+    faults_in,
     refusal_of,
 )
 from deployments.inference.items import ItemReader
 from deployments.inference.policy_model import faults_of
 from deployments.inference.schemas import (
+    MISNAMED,
     BatchRequest,
     PredictionRequest,
     ResetRequest,
     ResetResponse,
+    not_read,
 )
 from deployments.inference.service import InferenceService, request_id_of, run_of
 from deployments.stateful.calls import StepResult
@@ -83,6 +86,7 @@ class Routes:
         A request that is repeated with its `Idempotency-Key` gets the first answer again.
         """
         request = read_body(_PREDICTION, body)
+        _refuse_misnamed(request)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
         result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
@@ -96,6 +100,7 @@ class Routes:
         With that header, an item without one has the key `KEY.N`, where N counts from 0.
         """
         request = _read_batch(body)
+        _refuse_misnamed(request)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         key = request_id_of(header(scope, RAW_KEY_HEADER))
         read = self._items.read(request.items, run, key)
@@ -154,8 +159,21 @@ def read_body(form: TypeAdapter[Body], body: bytes) -> Body:
         # the adapter itself costs a microsecond more
         read: Body = form.validator.validate_json(body)
     except ValidationError as error:
-        raise InvalidBodyError(error) from None
+        raise InvalidBodyError(faults_in(error)) from None
     return read
+
+
+def _refuse_misnamed(request: PredictionRequest | BatchRequest) -> None:
+    """Refuse a body that names its run or key in a member that is not read.
+
+    Raises:
+        InvalidBodyError: it has one.
+    """
+    # a validator of the model would cost twice as much
+    others = request.__pydantic_extra__
+    if others and not MISNAMED.isdisjoint(others):
+        name = next(name for name in others if name in MISNAMED)
+        raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
 
 
 def _read_batch(body: bytes) -> BatchRequest:
@@ -168,7 +186,7 @@ def _read_batch(body: bytes) -> BatchRequest:
         read: BatchRequest = _BATCH.validator.validate_python(from_json(body))
         return read
     except ValidationError as error:
-        refusal = InvalidBodyError(error)
+        refusal = InvalidBodyError(faults_in(error))
         if any(fault["type"] == "too_long" for fault in refusal.faults):
             raise refusal from None
     except ValueError:

@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from deployments.http.docs import redescribe
 from deployments.http.errors import Code, ErrorBody
-from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
+from deployments.http.messages import KEY_DESCRIPTION, KEY_HEADER, RUN_DESCRIPTION, RUN_HEADER
 from models.networks.network import Network
 from models.networks.shipped import JUNCTIONS
 from models.policy.training_record import Counts
@@ -22,6 +22,22 @@ _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0
 
 Value = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False)]
 RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
+
+MISNAMED = frozenset(
+    {"run", "runId", "run_id", "simulation_run", "simulationRun", RUN_HEADER, RUN_HEADER.lower()}
+    | {"request_id", "requestId", "idempotency_key", "idempotencyKey"}
+    | {KEY_HEADER, KEY_HEADER.lower()}
+)
+"""Members that name a run or a key, and are refused wherever they are not a field: ignored, two
+simulations would share hidden states, and a repeated request would make a second step."""
+
+
+def not_read(name: str) -> str:
+    """Return the message for a member of :data:`MISNAMED` that is not a field."""
+    return (
+        f"{name} is not read here. A run is named by run_id of the whole body or the header"
+        f" {RUN_HEADER}, a key by request_id of an item or the header {KEY_HEADER}"
+    )
 
 
 class _Observed(BaseModel):
@@ -37,6 +53,8 @@ class _Observed(BaseModel):
 
 
 class PredictionRequest(_Observed):
+    model_config = ConfigDict(extra="allow")  # for the check of MISNAMED
+
     run_id: RunId = None
 
 
@@ -57,7 +75,10 @@ class Prediction(BaseModel):
 
 class BatchRequest(BaseModel):
     model_config = ConfigDict(
-        strict=True, frozen=True, json_schema_extra={"example": {"items": [_EXAMPLE]}}
+        strict=True,
+        frozen=True,
+        extra="allow",
+        json_schema_extra={"example": {"items": [_EXAMPLE]}},
     )
 
     run_id: RunId = None

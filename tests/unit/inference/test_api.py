@@ -11,6 +11,7 @@ import pytest
 from deployments.http import shedding
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
+from deployments.inference.schemas import MISNAMED
 from models.networks.shipped import JUNCTIONS
 from tests.support.waiting import until_async
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations
@@ -139,6 +140,20 @@ class TestRuns:
             "detail": "A run id is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
         }
 
+    @pytest.mark.parametrize("name", sorted(MISNAMED - {"run_id"}))
+    @pytest.mark.parametrize("path", ["/predict_action", "/predict_actions"])
+    async def test_a_name_in_a_member_that_is_not_read_is_422(self, client, path, name):
+        body = body_of(items=[body_of()], **{"metadata": {}, name: "monday"})
+        response = await client.post(path, json=body)
+        assert response.status_code == 422
+        (fault,) = response.json()["detail"]
+        assert (fault["type"], fault["loc"]) == ("misnamed", ["body", name])
+        assert fault["msg"] == (
+            f"{name} is not read here. A run is named by run_id of the whole body or the header "
+            "X-Simulation-Run, a key by request_id of an item or the header Idempotency-Key"
+        )
+        assert await steps_made(client) == 0
+
 
 class TestResetHidden:
     @pytest.mark.parametrize("body", [b"", b"  ", b"null", b"{}", b'{"run_id": null}'])
@@ -207,6 +222,7 @@ class TestPredictActions:
             (body_of(obs=[1e39]), 422, SMALL, "obs_data.0: "),
             (body_of(obs=[1e38, -1e38] * 9), 422, SMALL, "obs_data is so large"),
             (body_of(5), 422, None, "junction_id: Input should be a valid string"),
+            (body_of(run_id="r"), 422, SMALL, "run_id is not read here. A run is named by run_id"),
             ({"junction_id": SMALL}, 422, SMALL, "obs_data: Field required"),
             ({}, 422, None, "junction_id: Field required"),
             (None, 422, None, "item: "),

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.inference.items import ItemReader, Items
 from deployments.inference.policy_model import fingerprint_of, fingerprints_of
-from deployments.inference.schemas import FLOAT32_MAX
+from deployments.inference.schemas import FLOAT32_MAX, MISNAMED
 from deployments.stateful.calls import ids_of
 from deployments.stateful.row import RECEIPTS, Key
 from models.networks.shipped import SHIPPED
@@ -65,6 +65,7 @@ WRONG: list[tuple[Any, int]] = [
     (item(request_id=1), 422),
     (item(request_id=""), 400),
     (item(request_id="a b"), 400),
+    *((item(**{name: None}), 422) for name in sorted(MISNAMED - {"request_id"})),
 ]
 
 
