@@ -29,7 +29,7 @@ from lab.evaluate.runs import Run, read_runs
 from lab.sim.scenario import InvalidScenarioError
 from models.atomic_write import check_writable
 from models.networks.file import InvalidNetworkError
-from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY, InvalidPolicyFileError
+from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError
 
 ROOT = Path(__file__).parents[2]
 UNFINISHED, POLICIES = ROOT / "reports/evaluation", ROOT / "models/weights/resco"
@@ -85,12 +85,10 @@ def main() -> None:
         prog="python -m lab.evaluate", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("study", nargs="?", choices=STUDIES, default=POLICY)
-    parser.add_argument("--policy", type=Path, help="file to evaluate, or RESCO's folder of files")
     parser.add_argument(
-        "--safe-policy",
+        "--policy",
         type=Path,
-        default=SHIPPED_SAFE_POLICY,
-        help="file that was trained behind the safety layer, to evaluate there",
+        help="file to evaluate in place of the shipped one with such a record, or RESCO's folder",
     )
     parser.add_argument("--maps", type=Path, help="folder with a folder of each map of RESCO")
     parser.add_argument("--seeds", type=int, help="how many, from 1 on")
@@ -118,7 +116,7 @@ def main() -> None:
     try:
         for folder in (file.parent, UNFINISHED):
             check_writable(folder)
-        jobs = plan_jobs(options.study, seeds, policy, options.safe_policy, options.maps)
+        jobs = plan_jobs(options.study, seeds, policy, options.maps)
         if options.only:
             wanted = {*options.only}
             names = {name for job in jobs for name in (job.case.name, job.traffic.name)}

@@ -32,6 +32,7 @@ from lab.sim.shipped import shipped_demand, shipped_scenario, steady_profile, wi
 from lab.sim.webster import FixedTime
 from models.networks.network import network_of
 from models.networks.shipped import NETWORK_FILE, SHIPPED
+from models.policy.form import SHIPPED_POLICY
 from models.policy.training_record import read_record
 from models.signals.clock_plan import SAFE_PLAN, SHIPPED_PLAN, read_plan
 
@@ -71,7 +72,7 @@ class Case:
         control: what decides: a name in CONTROLS_OF_CASES, or POLICY.
         guarded: whether it is behind the safety layer.
         cyclic: whether phases keep their cyclic order.
-        safe: whether the policy is the one that was trained behind the safety layer.
+        weights: the shipped file of the policy.
         diagnosed: whether failed detectors are found and estimated.
         outage: in words, how the policy is out of reach.
         fallback: what decides then, a name in FALLBACKS.
@@ -83,7 +84,7 @@ class Case:
     control: str
     guarded: bool = False
     cyclic: bool = False
-    safe: bool = False
+    weights: str = SHIPPED_POLICY.name
     diagnosed: bool = False
     outage: str = ""
     fallback: str = ""

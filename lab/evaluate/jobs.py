@@ -20,7 +20,8 @@ from lab.sim.scenario import Scenario
 from lab.sim.simulator import Change
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
-from models.policy.form import SHIPPED_SAFE_POLICY
+from models.policy.form import SHIPPED_POLICY
+from models.policy.training_record import read_record
 
 TUNED = "pressure within 100 m"
 SAME = {"sumo": SUMO}
@@ -64,37 +65,36 @@ def plan_jobs(
     study: str,
     seeds: range,
     policy: Path,
-    safe_policy: Path = SHIPPED_SAFE_POLICY,
     maps: Path | None = None,
 ) -> list[Job]:
     """Return every controller of a study in its traffic; each group is complete seed by seed.
 
     Args:
-        policy: its file; for maps, a folder with a file ``<map>.th`` for each that has one.
-        safe_policy: one that was trained behind the safety layer.
+        policy: in place of the shipped file with such a record; for maps, a folder with a file
+            ``<map>.th`` for each that has one.
 
     Raises:
         InvalidPolicyFileError: a policy's file cannot be used.
     """
     jobs = []
     if study != RESCO:
-        for weights in (policy, safe_policy):
-            read_weights(weights, SHIPPED)
+        read_weights(policy, SHIPPED)
     for group in STUDIES[study].values():
         for seed in seeds[: group.seeds]:
             for traffic, case in group.cells():
-                path = _policy_of(traffic, case, policy, safe_policy)
+                path = _policy_of(traffic, case, policy)
                 if case.control and (path is None or path.exists()):
                     jobs.append(Job(traffic, case, seed, path, maps))
     return jobs
 
 
-def _policy_of(traffic: Traffic, case: Case, policy: Path, safe_policy: Path) -> Path | None:
+def _policy_of(traffic: Traffic, case: Case, policy: Path) -> Path | None:
     if not case.is_policy:
         return None
     if traffic.begin is None:
         return policy / f"{traffic.name}.th"
-    return safe_policy if case.safe else policy
+    shipped = SHIPPED_POLICY.with_name(case.weights)
+    return policy if read_record(policy) == read_record(shipped) else shipped
 
 
 def evaluate(

@@ -14,7 +14,7 @@ from lab.evaluate.cases import POLICY
 from lab.evaluate.jobs import longest_reds, measured, plan_jobs, run_job
 from lab.evaluate.runs import read_runs
 from lab.sim import crossings
-from lab.sim.controllers import policy_control, run
+from lab.sim.controllers import CONTROLS, policy_control, run
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.shipped import shipped_demand, shipped_scenario
 from lab.sim.simulator import Change
@@ -22,7 +22,7 @@ from lab.sim.webster import FixedTime
 from models.networks.file import read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
-from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY
+from models.policy.form import SHIPPED_ALL_POLICY, SHIPPED_POLICY, SHIPPED_SAFE_POLICY
 from models.policy.training_record import read_record
 from models.signals.safety import Limits, read_layers
 
@@ -49,6 +49,15 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour):
     assert policy.demanded == fixed.demanded
     assert policy.delay_s < 0.9 * fixed.delay_s
     assert policy.waiting_s < 0.9 * fixed.waiting_s
+
+
+def test_the_policy_that_counts_all_vehicles_loses_less_than_delay_based_control():
+    scenario = replace(shipped_scenario(shipped_demand(int(7.5 * HOUR_S), 900)), counts="all")
+    policy = run(scenario, 77, policy_control(scenario, SHIPPED_ALL_POLICY))
+    delay_based = run(scenario, 77, CONTROLS["delay-based"](scenario))
+    assert read_record(SHIPPED_ALL_POLICY).counts == "all"
+    assert policy.demanded == delay_based.demanded
+    assert policy.delay_s < delay_based.delay_s
 
 
 @pytest.mark.parametrize("control", ["actuated", "delay-based"])

@@ -117,13 +117,11 @@ def test_each_layout_of_detectors_has_a_row_and_runs_of_the_policy_are_not_repea
     assert f"| {RUSH_HOUR}, stop-line | 50.0 ± 0.0 | 50.0 ± 0.0 |" in table
 
 
-def test_behind_the_safety_layer_another_policy_also_decides(tmp_path):
+def test_a_policy_takes_the_place_of_the_shipped_one_with_the_same_record(tmp_path):
     safe = tmp_path / "safe.th"
     safe.write_bytes(SHIPPED_POLICY.read_bytes())
     write_record(safe, TrainingRecord(True, "all"))
-    jobs = [
-        job for job in plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY, safe) if job.policy == safe
-    ]
+    jobs = [job for job in plan_jobs(POLICY, range(1, 2), safe) if job.policy == safe]
     other_hours = names(STUDIES[POLICY]["hours"].traffic)
     assert [job.traffic.name for job in jobs] == [*LEVELS, *other_hours]
     assert {job.case.name for job in jobs} == {SAFE_POLICY}
@@ -135,7 +133,7 @@ def test_policies_count_for_the_plan_that_replaces_them_and_the_limits_of_their_
     for job in plan_jobs(POLICY, range(1, 2), SHIPPED_POLICY):
         if job.policy:
             of_versions[job.version].add(job.case.name)
-    assert len(of_versions) == 4
+    assert len(of_versions) == 5
     with_more = [names for version, names in of_versions.items() if " " in version]
     with_plan = {each.name for each in OUTAGES.cases if each.fallback == "plan"}
     assert sorted(with_more, key=len) == [{DIAGNOSED_POLICY}, with_plan]
