@@ -141,8 +141,8 @@ _TARGETS = "/api/prometheus/sd"
 
 Policy = tuple[str, str]  # primary or candidate, and the name of its hidden states
 
-
-Sums = defaultdict[str, float]  # by metric, over replicas, since the start of each
+# By metric, since Ray started: its agent of a node keeps what an ended replica has reported.
+Sums = defaultdict[str, float]
 
 
 def _read_metrics(pages: Iterable[str], app: str) -> defaultdict[Policy, Sums]:
@@ -216,7 +216,7 @@ def _ratio(part: float, whole: float) -> float | None:
 def _comparison_table(user_config: Mapping[str, Any], metrics: defaultdict[Policy, Sums]) -> Table:
     """Return a table with a column for each configured policy."""
     columns = _policies_of(user_config)
-    table = Table("since its replicas started", *columns)
+    table = Table("since Ray started", *columns)
     shown = [_figures(metrics[policy]) for policy in columns.values()]
     for name in shown[0]:
         table.add_row(name.replace("_", " "), *(_in_words(each[name]) for each in shown))

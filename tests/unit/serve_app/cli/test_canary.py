@@ -267,6 +267,7 @@ def test_the_status_compares_the_policies_over_the_nodes_that_answer(releases, r
     assert served["shadow_agreement"] is None
     lines = (line.split("│")[1:-1] for line in table.splitlines() if "│" in line)
     rows = [[cell.strip() for cell in cells] for cells in lines]
+    assert "since Ray started" in table
     assert ["decisions", "80", "10"] in rows
     assert ["mean entropy nats", "-", "0.250"] in rows
     assert ["shadow skipped", "0", "14"] in rows
