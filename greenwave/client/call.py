@@ -43,15 +43,6 @@ class NoReply:
     sent: bool
     reason: str
 
-    @classmethod
-    def because(cls, error: Exception, *, sent: bool) -> NoReply:
-        return cls(sent, f"{'No answer' if sent else 'No connection'}: {describe(error)}")
-
-
-def describe(error: Exception) -> str:
-    """Return the kind and the message of an error of a library."""
-    return f"{type(error).__name__} {error}".strip()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[Result]):

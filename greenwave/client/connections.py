@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 
 import aiohttp
 
-from greenwave.client.call import NoReply, Reply, Send, describe
+from greenwave.client.call import NoReply, Reply, Send
 from greenwave.client.settings import IDLE_S, MAX_ANSWER
 
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -27,6 +28,7 @@ class Connections:
         self._most = most
         self._tls = tls
         self._unix_socket = unix_socket
+        self._to = f" to {unix_socket}" if unix_socket else ""
         self._opened: aiohttp.ClientSession | None = None
 
     async def __call__(self, send: Send, /) -> Reply | NoReply:
@@ -42,9 +44,9 @@ class Connections:
             ) as response:
                 body = await _read(response.content)
         except _NOT_SENT as error:
-            return NoReply.because(error, sent=False)
+            return NoReply(sent=False, reason=f"No connection{self._to}: {_in_words(error)}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return NoReply.because(error, sent=True)
+            return NoReply(sent=True, reason=f"No answer: {_in_words(error)}")
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Reply(response.status, headers, body)
 
@@ -78,7 +80,17 @@ async def _send_once(
     except _NOT_SENT:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientPayloadError(describe(error)) from error
+        raise aiohttp.ClientPayloadError(_in_words(error)) from error
+
+
+def _in_words(error: Exception) -> str:
+    """Return the words of the system for an error, or its kind and message."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError) or not str(cause):
+        return f"{type(error).__name__} {error}".strip()
+    if cause.errno and "Connect call failed" in str(cause):  # asyncio's words
+        return os.strerror(cause.errno)
+    return cause.strerror or str(cause)
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
