@@ -6,7 +6,7 @@ import argparse
 import getpass
 import sys
 
-from deployments.access.claims import ALL, SCOPES, AccountError
+from deployments.access.claims import ALL, SCOPES, AccountError, check_scopes
 from deployments.gateway.users import Users
 from deployments.store import Store
 from serve_app.cli.arguments import add_action, add_json
@@ -38,7 +38,8 @@ def add_users(users: argparse.ArgumentParser) -> None:
 
 
 def _add(options: argparse.Namespace) -> None:
-    password, scopes = _read_password(), options.scopes or SCOPES
+    scopes = check_scopes(options.scopes or SCOPES)  # before the password is asked for
+    password = _read_password()
 
     async def add(store: Store) -> None:
         await Users(store).add(options.name, password, scopes)
