@@ -108,6 +108,8 @@ def _check(options: argparse.Namespace) -> None:
             not_here = list(find_file_faults(config))  # the machine that serves it may have it
         except InvalidServeConfigError as error:
             faults = error.faults
+        except OSError as error:
+            faults = [str(error.strerror)]
         found = {"needs": needs or None, "not_servable_here": not_here, "faults": faults}
         checked.append({"config": name, **found})
         if options.json:

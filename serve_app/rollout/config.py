@@ -63,11 +63,12 @@ def read_config(path: Path) -> dict[str, Any]:
     """Read a serve config, check every key of it, and set the log format of the settings.
 
     Raises:
-        InvalidServeConfigError: it cannot be read, or Ray or a builder would refuse it.
+        InvalidServeConfigError: it is not YAML, or Ray or a builder would refuse it.
+        OSError: it cannot be read.
     """
     try:
         config = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidServeConfigError(path, [f"Cannot read it: {error}"]) from error
     if faults := list(find_faults(config)):
         raise InvalidServeConfigError(path, faults)

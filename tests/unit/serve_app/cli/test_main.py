@@ -159,6 +159,12 @@ def test_without_haproxy_nothing_is_started_unless_without_an_edge(monkeypatch, 
     assert json.loads(pending.read_text())["http_options"]["port"] == 31000
 
 
+@pytest.mark.parametrize("command", ["check", "up"])
+def test_a_config_that_does_not_exist_is_named_as_any_missing_file(refuse, command):
+    refused = refuse(f"{command} nofile.yaml", "")
+    assert refused.err.startswith("nofile.yaml: No such file or directory\n")
+
+
 def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(
     capsys, tmp_path, refuse
 ):

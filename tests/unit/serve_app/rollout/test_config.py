@@ -135,7 +135,6 @@ def test_an_application_that_is_no_function_of_args_has_none_to_check(shipped):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (None, "Cannot read it"),
         ("", "does not have a mapping"),
         ("- 1", "does not have a mapping"),
         ("a: [", "Cannot read it"),
@@ -150,8 +149,7 @@ def test_an_application_that_is_no_function_of_args_has_none_to_check(shipped):
 )
 def test_a_file_that_is_no_config_is_refused_with_a_sentence(tmp_path, text, reason):
     path = tmp_path / "config.yaml"
-    if text is not None:
-        path.write_text(text)
+    path.write_text(text)
     with pytest.raises(InvalidServeConfigError, match=rf"(?s)config\.yaml is not .*{reason}"):
         read_config(path)
 
