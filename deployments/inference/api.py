@@ -19,11 +19,7 @@ from deployments.http.messages import Answer, IdempotencyKey, Run
 from deployments.http.probes import Probes
 from deployments.http.request import BearerGuard, BodyReader
 from deployments.inference.open_inference import routes as open_inference
-from deployments.inference.open_inference.messages import (
-    InferRequest,
-    InferResponse,
-    ProtocolError,
-)
+from deployments.inference.open_inference.messages import InferRequest, InferResponse, ProtocolError
 from deployments.inference.open_inference.routes import OpenInference, speaks_protocol
 from deployments.inference.routes import Routes, read_body, render_error
 from deployments.inference.runs import MAX_FILE, ForkRequest, RunInfo, RunList, Runs, RunSteps
@@ -96,11 +92,7 @@ def create_app(
     Args:
         guard: asks for a token on every route but the probes and ``/health``.
     """
-    app = documented_app(
-        title="Inference service",
-        version="2.0.0",
-        description=_DESCRIPTION,
-    )
+    app = documented_app(title="Inference service", version="2.0.0", description=_DESCRIPTION)
     fast = FastRoutes(app, _render_error, access_log=access_log, guard=guard)
     _add_prediction_routes(fast, Routes(service))
     probes = probes or Probes()

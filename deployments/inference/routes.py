@@ -26,12 +26,7 @@ from deployments.http.messages import (
     Answer,
 )
 from deployments.http.request import header
-from deployments.inference.errors import (
-    InferenceError,
-    InvalidBodyError,
-    faults_in,
-    refusal_of,
-)
+from deployments.inference.errors import InferenceError, InvalidBodyError, faults_in, refusal_of
 from deployments.inference.items import ItemReader
 from deployments.inference.policy_model import faults_of
 from deployments.inference.schemas import (

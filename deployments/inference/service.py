@@ -256,9 +256,4 @@ class InferenceReporter:
         policies = self._policies
         decisions, runs = policies.watched_steps.take(policies.files)
         steps = sum(counts.predictions.total() for counts in policies.counts.values())
-        return Contents(
-            steps,
-            latencies=self._times.totals(),
-            runs=runs,
-            decisions=decisions,
-        )
+        return Contents(steps, latencies=self._times.totals(), runs=runs, decisions=decisions)

@@ -234,10 +234,8 @@ def _usable_links(net: SumoNet, signal: str, program: Program, remark: Remark) -
     size = len((program.states or ("",))[0])
     for link in links:
         if link.lane not in net.lanes:
-            remark(
-                "no lane",
-                f"{signal}: link {link.index} comes from {link.lane}, which is not a lane.",
-            )
+            sentence = f"{signal}: link {link.index} comes from {link.lane}, which is not a lane."
+            remark("no lane", sentence)
         if link.index >= size:
             remark("no letter", f"{signal}: its program has no letter for link {link.index}.")
     return [link for link in links if link.lane in net.lanes and link.index < size]

@@ -9,7 +9,8 @@ green have to reach the other side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 
@@ -114,20 +115,35 @@ def intergreen_matrix(ways: Sequence[Way], walks_at: float = WALKS_AT) -> Matrix
 
     None where the two do not meet.
     """
-    sampled = [_sample(way.shape) for way in ways]
+    return _matrix_at_origin(_at_origin(ways), walks_at)
+
+
+def _at_origin(ways: Sequence[Way]) -> tuple[Way, ...]:
+    """Move ways to the origin and number lanes and edges: like junctions become equal."""
+    left, below = next((way.shape[0] for way in ways), (0.0, 0.0))
+    lanes, edges = [way.lane for way in ways], [way.edge for way in ways]
+    moved = []
+    for way in ways:
+        # to micrometres, as equal distances differ in their last bits elsewhere in the city
+        shape = tuple((round(x - left, 6), round(y - below, 6)) for x, y in way.shape)
+        lane, edge = f"{lanes.index(way.lane)}", f"{edges.index(way.edge)}"
+        moved.append(replace(way, lane=lane, edge=edge, shape=shape))
+    return tuple(moved)
+
+
+@lru_cache(maxsize=1024)
+def _matrix_at_origin(ways: tuple[Way, ...], walks_at: float) -> Matrix:
+    sampled = [(way, _sample(way.shape)) for way in ways]
     return tuple(
-        tuple(
-            _intergreen_s(ending, beginning, sampled[i], sampled[j], walks_at)
-            for j, beginning in enumerate(ways)
-        )
-        for i, ending in enumerate(ways)
+        tuple(_intergreen_s(*ending, *beginning, walks_at) for beginning in sampled)
+        for ending in sampled
     )
 
 
 def _intergreen_s(
     ending: Way,
-    beginning: Way,
     clears: NDArray[np.float64],
+    beginning: Way,
     enters: NDArray[np.float64],
     walks_at: float,
 ) -> int | None:
@@ -135,8 +151,9 @@ def _intergreen_s(
     walked = [way.crossing_m for way in (ending, beginning) if way.crossing_m is not None]
     if ending.lane == beginning.lane or len(walked) == 2:  # one behind the other; people only
         return None
-    apart_m = np.hypot(*(clears[:, None] - enters[None]).transpose(2, 0, 1))
-    left, reached = np.nonzero(apart_m < (walked[0] / 2 + BESIDE_M if walked else CLOSE_M))
+    close_m = walked[0] / 2 + BESIDE_M if walked else CLOSE_M
+    apart_x, apart_y = (clears[:, None] - enters[None]).transpose(2, 0, 1)
+    left, reached = np.nonzero(apart_x**2 + apart_y**2 < close_m**2)
     if ending.edge == beginning.edge:  # they merge, be it on neighbouring lanes
         left, reached = np.append(left, len(clears) - 1), np.append(reached, len(enters) - 1)
     if not len(left):

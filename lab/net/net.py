@@ -320,15 +320,7 @@ def _read_connection(net: SumoNet, element: ET.Element) -> None:
             net.behind[to_lane].add(lane)
     if is_controlled:
         walked = to in net.crossings
-        known = SumoLink(
-            int(link["linkIndex"]),
-            lane,
-            to_lane,
-            to,
-            turn,
-            via,
-            walked,
-        )
+        known = SumoLink(int(link["linkIndex"]), lane, to_lane, to, turn, via, walked)
         net.links[link["tl"]].append(known)
 
 
@@ -350,10 +342,7 @@ def _read_switched(net: SumoNet, switched: ET.Element) -> None:
 
 
 Reader = Callable[[SumoNet, ET.Element], None]
-_READERS_OF_PROGRAMS: dict[str, Reader] = {
-    "tlLogic": _read_program,
-    "wautJunction": _read_switched,
-}
+_READERS_OF_PROGRAMS: dict[str, Reader] = {"tlLogic": _read_program, "wautJunction": _read_switched}
 _READERS: dict[str, Reader] = _READERS_OF_PROGRAMS | {
     "edge": _read_edge,
     "junction": _read_junction,

@@ -10,13 +10,7 @@ from lab.net.net import load_net
 from lab.net.signal_times import signal_times
 from lab.sim.configuration import read_sumocfg
 from lab.sim.layouts import FILE, LAYOUTS, with_detectors
-from lab.sim.scenario import (
-    Configured,
-    Demand,
-    InvalidScenarioError,
-    RouteFiles,
-    Scenario,
-)
+from lab.sim.scenario import Configured, Demand, InvalidScenarioError, RouteFiles, Scenario
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
 

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from lab.net.intergreen import Way, intergreen_matrix, yellow_of
+from lab.net.importing import import_network
+from lab.net.intergreen import Way, _matrix_at_origin, intergreen_matrix, yellow_of
+from tests.made_nets import made_net
 
 EAST = Way(0, "w_0", "e", False, ((0, 0), (30, 0)))
 NORTH = Way(1, "s_0", "n", False, ((20, -10), (20, 20)))
@@ -47,3 +49,12 @@ def test_neighbours_that_lead_into_one_road_meet_though_their_lanes_do_not():
     matrix = intergreen_matrix((EAST, merging))
     assert matrix[0][1] is not None
     assert matrix[1][0] is not None
+
+
+def test_the_times_of_like_junctions_are_computed_once(tmp_path):
+    _matrix_at_origin.cache_clear()
+    network, _ = import_network(made_net(tmp_path / "made.net.xml"))
+    first, *others = (each.intergreen_s for each in network.junctions)
+    assert first is not None
+    assert others == [first] * 3
+    assert _matrix_at_origin.cache_info().misses == 1
