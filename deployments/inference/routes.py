@@ -20,6 +20,7 @@ from deployments.http.errors import RefusedError
 from deployments.http.messages import (
     JSON,
     JSON_HEADERS,
+    MISNAMED,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
     RUN_HEADER,
@@ -30,7 +31,6 @@ from deployments.inference.errors import InferenceError, InvalidBodyError, fault
 from deployments.inference.items import ItemReader
 from deployments.inference.policy_model import faults_of
 from deployments.inference.schemas import (
-    MISNAMED,
     BatchRequest,
     PredictionRequest,
     ResetRequest,

@@ -23,14 +23,6 @@ _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0
 Value = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False)]
 RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
 
-MISNAMED = frozenset(
-    {"run", "runId", "run_id", "simulation_run", "simulationRun", RUN_HEADER, RUN_HEADER.lower()}
-    | {"request_id", "requestId", "idempotency_key", "idempotencyKey"}
-    | {KEY_HEADER, KEY_HEADER.lower()}
-)
-"""Members that name a run or a key, and are refused wherever they are not a field: ignored, two
-simulations would share hidden states, and a repeated request would make a second step."""
-
 
 def not_read(name: str) -> str:
     """Return the message for a member of :data:`MISNAMED` that is not a field."""

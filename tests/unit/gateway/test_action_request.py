@@ -60,6 +60,8 @@ WRONG: dict[str, list[Any]] = {
         of_small([1] * 9, **COUNTS)
     ],
     "vehicle counts must not be negative": [of_small([1, 0, 1, 0, 0, -1, 0, 0], **COUNTS)],
+    "runId is not read here. A run is named by the header X-Simulation-Run, a key by"
+    " Idempotency-Key": [of_small([1, 0], metadata={}, runId="monday")],
 }
 
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from deployments.http import shedding
+from deployments.http.messages import MISNAMED
 from deployments.http.probes import Probes
 from deployments.inference.api import create_app
-from deployments.inference.schemas import MISNAMED
 from models.networks.shipped import JUNCTIONS
 from tests.support.waiting import until_async
 from tests.unit.inference.policies import BIG, REFERENCE, SMALL, observations

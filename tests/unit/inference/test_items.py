@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deployments.http.messages import MISNAMED
 from deployments.inference.items import ItemReader, Items
 from deployments.inference.policy_model import fingerprint_of, fingerprints_of
-from deployments.inference.schemas import FLOAT32_MAX, MISNAMED
+from deployments.inference.schemas import FLOAT32_MAX
 from deployments.stateful.calls import ids_of
 from deployments.stateful.row import RECEIPTS, Key
 from models.networks.shipped import SHIPPED
