@@ -44,8 +44,10 @@ def add_canary(command: argparse.ArgumentParser) -> None:
     start.add_argument("--shadow", action="store_true", help=shadow)
     more = _add_change(actions, "share", _share, "give the canary another share of the runs")
     more.add_argument("share", type=_read_share, help="of the runs, such as 25%%")
-    _add_change(actions, "promote", _promote, "put the canary in service, with its hidden states")
-    _add_change(actions, "drop", _drop, "remove the canary")
+    promote = "put the canary in service, with its hidden states"
+    _add_change(actions, "promote", lambda now, app, _: canary.promote_canary(now, app), promote)
+    drop = "remove the canary"
+    _add_change(actions, "drop", lambda now, app, _: canary.drop_canary(now, app), drop)
     add_json(_add(actions, "status", _status, "compare the canary with the policy in service"))
 
 
@@ -83,14 +85,6 @@ def _start(config: Config, app: str, options: argparse.Namespace) -> Config:
 
 def _share(config: Config, app: str, options: argparse.Namespace) -> Config:
     return canary.set_share(config, app, options.share)
-
-
-def _promote(config: Config, app: str, options: argparse.Namespace) -> Config:
-    return canary.promote_canary(config, app)
-
-
-def _drop(config: Config, app: str, options: argparse.Namespace) -> Config:
-    return canary.drop_canary(config, app)
 
 
 def _deploy(change: Change, options: argparse.Namespace) -> None:

@@ -159,13 +159,7 @@ def test_without_haproxy_nothing_is_started_unless_without_an_edge(monkeypatch, 
     assert json.loads(pending.read_text())["http_options"]["port"] == 31000
 
 
-@pytest.mark.parametrize("command", ["check", "up"])
-def test_a_config_that_does_not_exist_is_named_as_any_missing_file(refuse, command):
-    refused = refuse(f"{command} nofile.yaml", "")
-    assert refused.err.startswith("nofile.yaml: No such file or directory\n")
-
-
-def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(
+def test_check_refuses_a_missing_config_and_one_with_a_missing_file_unless_it_is_elsewhere(
     capsys, tmp_path, refuse
 ):
     config = tmp_path / "config.yaml"
@@ -173,6 +167,7 @@ def test_check_refuses_a_config_with_a_missing_file_unless_it_is_elsewhere(
         "applications: [{name: inference, route_prefix: /, import_path: serve_app.inference:build,"
         f" args: {{agent_path: {tmp_path}/gone.th}}}}]"
     )
+    refuse("check none.yaml", "none.yaml: No such file or directory Not every config is valid.")
     refuse(f"check {config}", "If another machine has the files, add --elsewhere.")
     assert main(["check", "--elsewhere", str(config)]) == 0
     printed = capsys.readouterr()
