@@ -123,12 +123,12 @@ def parse_action_request(
         logger.info("Junction %s, metadata %.200r", junction_id, fields["metadata"])
     simulation_time_s = _simulation_time_s(fields.get("simulationTime"))
     shown = parse_shown(junction, fields.get("shown")) if safely else None
-    if not MISNAMED.isdisjoint(fields):
-        name = next(name for name in fields if name in MISNAMED)
-        raise BadRequestError(
-            f"{name} is not read here. A run is named by the header {RUN_HEADER}, a key by"
-            f" {KEY_HEADER}"
-        )
+    for name in fields:
+        if name in MISNAMED:
+            raise BadRequestError(
+                f"{name} is not read here. A run is named by the header {RUN_HEADER}, a key by"
+                f" {KEY_HEADER}"
+            )
     return ActionQuery(junction_id, obs, simulation_time_s, shown)
 
 

@@ -165,10 +165,9 @@ def _refuse_misnamed(request: PredictionRequest | BatchRequest) -> None:
         InvalidBodyError: it has one.
     """
     # a validator of the model would cost twice as much
-    others = request.__pydantic_extra__
-    if others and not MISNAMED.isdisjoint(others):
-        name = next(name for name in others if name in MISNAMED)
-        raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
+    for name in request.__pydantic_extra__ or ():
+        if name in MISNAMED:
+            raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
 
 
 def _read_batch(body: bytes) -> BatchRequest:

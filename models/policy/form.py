@@ -12,7 +12,6 @@ from pathlib import Path
 from models.networks.network import Network
 
 SHIPPED_POLICY = Path(__file__).parents[1] / "weights" / "agent.th"
-SHIPPED_ALL_POLICY = SHIPPED_POLICY.with_name("agent-all.th")  # counts all vehicles on a lane
 SHIPPED_SAFE_POLICY = SHIPPED_POLICY.with_name("agent-safe.th")  # trained behind the safety layer
 
 HIDDEN_DIM = 128

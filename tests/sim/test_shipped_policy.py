@@ -22,7 +22,7 @@ from lab.sim.webster import FixedTime
 from models.networks.file import read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import FOLDER, NET_FILE, SHIPPED
-from models.policy.form import SHIPPED_ALL_POLICY, SHIPPED_POLICY, SHIPPED_SAFE_POLICY
+from models.policy.form import SHIPPED_POLICY, SHIPPED_SAFE_POLICY
 from models.policy.training_record import read_record
 from models.signals.safety import Limits, read_layers
 
@@ -52,10 +52,11 @@ def test_policy_loses_and_waits_less_than_fixed_time(hour):
 
 
 def test_the_policy_that_counts_all_vehicles_loses_less_than_delay_based_control():
+    weights = SHIPPED_POLICY.with_name("agent-all.th")
     scenario = replace(shipped_scenario(shipped_demand(int(7.5 * HOUR_S), 900)), counts="all")
-    policy = run(scenario, 77, policy_control(scenario, SHIPPED_ALL_POLICY))
+    policy = run(scenario, 77, policy_control(scenario, weights))
     delay_based = run(scenario, 77, CONTROLS["delay-based"](scenario))
-    assert read_record(SHIPPED_ALL_POLICY).counts == "all"
+    assert read_record(weights).counts == "all"
     assert policy.demanded == delay_based.demanded
     assert policy.delay_s < delay_based.delay_s
 

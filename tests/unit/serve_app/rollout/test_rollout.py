@@ -212,7 +212,8 @@ def test_a_restored_release_needs_no_room(rollout, ray_api, bad):
 def test_applications_that_a_config_removes_are_named_before(way, rollout, ray_api, warnings):
     ray_api.serve(*config("loans")["applications"], *config("a city")["applications"])
     getattr(rollout, way)(config("loans"))
-    assert "A deploy ends what the config lacks: a city. Hidden states stay" in warnings[0]
+    sentence = "A deploy ends what the config lacks: a city. Hidden states stay, for an application"
+    assert warnings == [f"{sentence} of the same name."]
 
 
 def test_a_config_that_can_outgrow_its_cluster_warns(rollout, ray_api, warnings):
