@@ -25,7 +25,7 @@ from lab.evaluate.report import (
     write_order_report,
     write_policy_report,
 )
-from lab.evaluate.runs import Run, read_runs
+from lab.evaluate.runs import Run, read_runs, write_runs
 from lab.sim.scenario import InvalidScenarioError
 from models.atomic_write import check_writable
 from models.networks.file import InvalidNetworkError
@@ -54,6 +54,18 @@ class Study(NamedTuple):
     seeds: int = len(TEST_SEEDS)
 
 
+def _report_resco(runs: list[Run], file: Path) -> None:
+    """Report all runs of the file, but those of files that have been replaced, which leave it."""
+    versions = {(run.traffic, run.controller): run.version for run in runs}
+    kept = [
+        run
+        for run in read_runs(file)
+        if versions.get((run.traffic, run.controller), run.version) == run.version
+    ]
+    write_runs(file, kept, resco.COLUMNS)
+    resco.write_report(kept, file.with_suffix(".md"))
+
+
 REPORTED = {
     POLICY: Study(RUNS_FILE, COLUMNS, lambda runs, file: write_policy_report(runs, file.parent)),
     "cyclic": Study(
@@ -71,12 +83,7 @@ REPORTED = {
         lambda runs, file: tqdm.write(persons_table(runs)),
         seeds=5,
     ),
-    RESCO: Study(
-        RESCO_FILE,
-        resco.COLUMNS,
-        lambda runs, file: resco.write_report(read_runs(file), file.with_suffix(".md")),
-        seeds=10,
-    ),
+    RESCO: Study(RESCO_FILE, resco.COLUMNS, _report_resco, seeds=10),
 }
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from lab.evaluate.__main__ import RESCO_FILE
+from lab.evaluate.__main__ import REPORTED, RESCO_FILE
 from lab.evaluate.cases import RESCO
 from lab.evaluate.jobs import plan_jobs
 from lab.evaluate.resco import COLUMNS, MAPS, MEASURES, read_published, write_report
@@ -26,6 +26,14 @@ def test_runs_of_another_sumo_are_made_anew(tmp_path):
     kept = run_of("greedy", 3, 24.4)
     write_runs(tmp_path / "resco.csv", [kept, replace(kept, seed=4, sumo="1.9.0")], COLUMNS)
     assert [run.seed for run in read_runs(tmp_path / "resco.csv")] == [3]
+
+
+def test_runs_of_a_policy_that_was_replaced_leave_the_scoreboard(tmp_path):
+    before, now = (replace(run_of("trained", 1, 20.0), version=each) for each in "ab")
+    other, file = run_of("greedy", 1, 24.4), tmp_path / "resco.csv"
+    write_runs(file, [before, now, other], COLUMNS)
+    REPORTED[RESCO].report([now], file)
+    assert read_runs(file) == [other, now]
 
 
 def test_a_learners_figure_is_published_for_each_map_and_measure():
