@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import ceil
+from statistics import harmonic_mean
 
 import libsumo
 import numpy as np
@@ -17,22 +18,21 @@ from numpy.typing import NDArray
 
 from lab.sim.environment import Environment, layers_of
 from lab.sim.observation import Observation
-from models.networks.form import JunctionEntry
+from models.networks.form import JunctionEntry, Lane
 from models.signals.safety import SafetyLayer
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 HORIZON_S = 120
-BEAM_WIDTH = 300  # plans kept per first action
+BEAM_WIDTH = 100  # plans kept per first action
 HEADWAY_S = 2.0  # between vehicles that leave a queue
 START_S = 2.0  # of green lost by the first vehicle
 YELLOW_USED_S = 1.0
-YIELDING_SHARE = 0.3  # of the vehicles of a green, where they must give way
+SERVED = {"G": 1.0, "g": 0.3}  # share of a green's vehicles; those of g must give way
 DRIVING_MPS = 12.0  # on the way to the stop line
 STOPPING_MPS = 2.0  # slower vehicles count as queued
 LONG_QUEUE = 5.0  # vehicles; a queue of this length costs double, as it blocks others
-REMAINING_COST_S = 40.0  # that a queue left at the horizon will continue to wait
 SMOOTHING_S = 250.0  # of a lane's mean arrivals, which replace vehicles that are not visible yet
 FIRST_RATE = 0.06  # vehicles per lane and second, before any are known
 OVERRIDDEN_COST = 100.0  # of an action that the safety layer would replace
@@ -123,7 +123,7 @@ class _JunctionPlanner:
         decision_s: int,
         maximum_red: _MaximumRed | None = None,
     ) -> None:
-        self._lanes = [(lane.id, float(libsumo.lane.getLength(lane.id))) for lane in junction.lanes]
+        self._lanes = [_stretches(lane) for lane in junction.lanes]
         self._n_phases = len(junction.phases)
         self._decision_s = decision_s
         self._n_decisions = ceil(HORIZON_S / decision_s)
@@ -148,18 +148,20 @@ class _JunctionPlanner:
         arrivals = np.zeros((self._n_decisions, len(self._lanes)))
         present: set[str] = set()
         decision_m = DRIVING_MPS * self._decision_s
-        for column, (lane, length_m) in enumerate(self._lanes):
-            vehicles = libsumo.lane.getLastStepVehicleIDs(lane)
-            entered = len(set(vehicles) - self._seen)
-            present.update(vehicles)
-            for vehicle in vehicles:
-                distance_m = length_m - libsumo.vehicle.getLanePosition(vehicle)
-                drives = libsumo.vehicle.getSpeed(vehicle) > STOPPING_MPS
-                decision = int(distance_m / decision_m) if drives else 0
-                if decision < self._n_decisions:
-                    arrivals[decision, column] += 1
+        for column, stretches in enumerate(self._lanes):
+            for lane, share, begin_m in stretches:
+                for vehicle in libsumo.lane.getLastStepVehicleIDs(lane):
+                    distance_m = begin_m - libsumo.vehicle.getLanePosition(vehicle)
+                    drives = libsumo.vehicle.getSpeed(vehicle) > STOPPING_MPS
+                    decision = int(distance_m / decision_m) if drives else 0
+                    if decision < self._n_decisions:
+                        arrivals[decision, column] += share
+            on_lane = set(libsumo.lane.getLastStepVehicleIDs(stretches[0][0]))
+            entered = len(on_lane - self._seen)
+            present |= on_lane
             self._rates[column] += self._decision_s / SMOOTHING_S * (entered - self._rates[column])
-            arrivals[int(length_m / decision_m) :, column] += self._rates[column]
+            seen_m = max(begin_m for _, _, begin_m in stretches)
+            arrivals[int(seen_m / decision_m) :, column] += self._rates[column]
         self._seen = present
         return arrivals
 
@@ -193,15 +195,12 @@ class _JunctionPlanner:
                 reds = np.where(is_green, 0.0, reds + self._decision_s)
             leaving = self._leaving[previous, phases, np.minimum(age, oldest)]
             queues = np.maximum(0, queues + arriving - leaving)
-            waiting = (queues * (1 + queues / LONG_QUEUE)).sum(-1)
-            costs = costs + waiting
-            total = costs + REMAINING_COST_S / self._decision_s * waiting
-            if total.shape[1] > BEAM_WIDTH:
-                best = np.argpartition(total, BEAM_WIDTH, axis=1)[:, :BEAM_WIDTH]
-                queues, costs, total = queues[rows, best], costs[rows, best], total[rows, best]
+            costs = costs + (queues * (1 + queues / LONG_QUEUE)).sum(-1)
+            if costs.shape[1] > BEAM_WIDTH:
+                best = np.argpartition(costs, BEAM_WIDTH, axis=1)[:, :BEAM_WIDTH]
+                queues, costs, reds = queues[rows, best], costs[rows, best], reds[rows, best]
                 phases, previous, age = phases[rows, best], previous[rows, best], age[rows, best]
-                reds = reds[rows, best]
-        return np.asarray(total.min(axis=1))
+        return np.asarray(costs.min(axis=1))
 
 
 @cache
@@ -213,15 +212,28 @@ def _branches(n_phases: int, n_plans: int) -> tuple[Indices, Indices]:
     return np.broadcast_to(parents, shape), np.broadcast_to(following, shape)
 
 
+def _stretches(lane: Lane) -> list[tuple[str, float, float]]:
+    """Return the lane, and those behind it, on which a short one has its queue.
+
+    Each is its id, the share of its vehicles that come, and the metres from its begin to the line.
+    """
+    metres = libsumo.lane.getLength
+    own_m = float(metres(lane.id))
+    behind = (
+        (each.lane, each.share, own_m + float(metres(each.lane))) for each in lane.behind or ()
+    )
+    return [(lane.id, 1.0, own_m), *behind]
+
+
 def _served(junction: JunctionEntry) -> Floats:
-    """(n_phases, n_lanes): 1 where all ways of the lane have green, less where one gives way."""
-    links = junction.placed_links
+    """(n_phases, n_lanes): the share of a green's vehicles that leave a lane, 0 to 1.
+
+    Vehicles of all ways of a lane take turns, so that one way without green stops the lane.
+    """
 
     def share(state: str, lane: str) -> float:
-        letters = {state[at] for at, link in links if link.lane == lane}
-        if not letters <= {"G", "g"}:
-            return 0.0
-        return YIELDING_SHARE if "g" in letters else 1.0
+        links = (at for at, link in junction.placed_links if link.lane == lane)
+        return harmonic_mean([SERVED.get(state[at], 0.0) for at in links])
 
     return np.array(
         [

@@ -9,6 +9,7 @@ from lab.evaluate.cases import RESCO, STUDIES
 from lab.evaluate.jobs import measured
 from lab.sim.controllers import CONTROLS, run
 from lab.sim.scenario import Scenario
+from lab.train.planner import Planner
 
 FOLDER = Path(os.environ.get("RESCO", Path(__file__).parents[2].parent / "shared/resco"))
 
@@ -73,5 +74,5 @@ def test_all_vehicles_of_the_hour_count_and_greedy_is_better_than_the_nets_progr
 
 def test_nobody_waits_for_ever_on_stubs_too_short_for_a_vehicle():
     scenario = scenario_of(FOLDER, "ingolstadt7")
-    for controller in ("greedy", "max pressure"):
-        assert run(scenario, 1, CONTROLS[controller](scenario)).delay_s < 45
+    for control in (CONTROLS["greedy"](scenario), CONTROLS["max pressure"](scenario), Planner):
+        assert run(scenario, 1, control).delay_s < 45
