@@ -62,9 +62,6 @@ class Config:
         "delayed vehicles that a waiting pedestrian counts as; and as many more per ten seconds of "
         "waiting",
     ] = 1.0
-    standing_weight: Annotated[
-        float, "further seconds that each second of standing counts as, for less waiting"
-    ] = 0.0
     gamma: Annotated[
         float,
         "discount per decision; of the shipped policy 0.995: with 3 minutes of foresight it wasted "
@@ -103,9 +100,8 @@ class Config:
                 raise ValueError(f"{name} {getattr(self, name)} is less than 1")
         if self.episodes % self.repeats:
             raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
-        for name in ("pedestrian_weight", "standing_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} {getattr(self, name)} is not 0 or more")
+        if not 0 <= self.pedestrian_weight < float("inf"):
+            raise ValueError(f"pedestrian_weight {self.pedestrian_weight} is not 0 or more")
 
 
 class CentralCritic(nn.Module):

@@ -35,22 +35,17 @@ class Rewards:
         team_share: weight of the other junctions' rewards in each junction's own.
         pedestrian_weight: of the pedestrians who wait at a junction's crossings, as
             :meth:`Environment.pedestrian_calls` counts them, beside its delayed vehicles.
-        standing_weight: further seconds that each second of standing counts as.
     """
 
     def __init__(
-        self,
-        environment: Environment,
-        team_share: float,
-        pedestrian_weight: float = 1.0,
-        standing_weight: float = 0.0,
+        self, environment: Environment, team_share: float, pedestrian_weight: float = 1.0
     ) -> None:
         scenario = environment.scenario
         self._environment, self._time_s = environment, environment.time_s
         self._team_share, self._pedestrian_weight = team_share, pedestrian_weight
         self._junctions = sorted(scenario.network.junctions, key=lambda each: each.agent_index)
         edges, n_agents = agents_of_edges(scenario.net, scenario.network), len(self._junctions)
-        self._delays = Delays(edges, n_agents, scenario.bus_weight, standing_weight)
+        self._delays = Delays(edges, n_agents, scenario.bus_weight)
         self._pending = np.zeros(n_agents)
 
     def look(self) -> NDArray[np.float64]:
@@ -139,20 +134,12 @@ class Delays:
 
     Args:
         bus_weight: vehicles that a bus on its way counts as.
-        standing_weight: further seconds that each second of standing counts as.
     """
 
-    def __init__(
-        self,
-        agents: Mapping[str, int],
-        n_agents: int,
-        bus_weight: float = 1.0,
-        standing_weight: float = 0.0,
-    ) -> None:
+    def __init__(self, agents: Mapping[str, int], n_agents: int, bus_weight: float = 1.0) -> None:
         self._agents = agents
         self._n_agents = n_agents
         self._bus_weight = bus_weight
-        self._standing_weight = standing_weight
         self._known: dict[str, tuple[int | None, float]] = {}
 
     def look(self, seconds: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -166,7 +153,7 @@ class Delays:
         for vehicle in libsumo.vehicle.getIDList():
             before, lost_s = self._known.get(vehicle, (None, 0.0))
             agent = self._agents.get(libsumo.vehicle.getRoadID(vehicle), before)
-            total_s = self._lost_s(vehicle)
+            total_s = float(libsumo.vehicle.getTimeLoss(vehicle))
             known[vehicle] = agent, total_s
             to = agent if before is None else before
             if to is not None:
@@ -177,12 +164,6 @@ class Delays:
                 pending[agent] += 1
         self._known = known
         return lost + seconds * pending, pending
-
-    def _lost_s(self, vehicle: str) -> float:
-        lost_s = float(libsumo.vehicle.getTimeLoss(vehicle))
-        if self._standing_weight:
-            lost_s += self._standing_weight * libsumo.vehicle.getAccumulatedWaitingTime(vehicle)
-        return lost_s
 
     def _weight(self, vehicle: str) -> float:
         is_bus = self._bus_weight != 1 and libsumo.vehicle.getVehicleClass(vehicle) == BUS

@@ -188,7 +188,7 @@ def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task
     """Drive one episode in this process with actions sampled from the policy."""
     driver, junctions = Driver(weights, traffic.network), traffic.network.ids
     rng = np.random.default_rng((task.seed, task.repeat))
-    shares = config.team_share, config.pedestrian_weight, config.standing_weight
+    shares = config.team_share, config.pedestrian_weight
     seen: defaultdict[str, list[Any]] = defaultdict(list)
     with Environment(task.scenario) as environment:
         observations = environment.reset(task.seed)

@@ -178,7 +178,7 @@ def test_an_episode_that_is_shorter_than_a_chunk_is_refused(city):
         ({"validate_every": 0}, "validate_every 0 is less than 1"),
         ({"episodes": 0, "repeats": 0}, "episodes 0 is less than 1"),
         ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
-        ({"standing_weight": float("inf")}, "standing_weight inf is not 0 or more"),
+        ({"pedestrian_weight": float("inf")}, "pedestrian_weight inf is not 0 or more"),
     ],
 )
 def test_an_impossible_configuration_is_refused(changes, problem):
