@@ -16,6 +16,8 @@ from serve_app.rollout.code_version import VARIABLE
 from tests.support.waiting import until
 
 WORKER = """import json, os, sys
+if __name__ != "__main__":  # the server imports it, too
+    raise ImportError
 print("printed", flush=True)
 seen = {"argv": sys.argv, "path": sys.path[0], "name": __name__, "folder": os.getcwd()}
 seen |= {"group": os.getpgrp(), "pid": os.getpid(), "parent": os.getppid()}
