@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
 import psutil
@@ -79,7 +79,10 @@ def run(managed: Mapping[StatusFile, ManagedProcess], events: SimpleQueue[Any]) 
 
     for status_file, process in managed.items():
         threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
-    event = events.get()
+    event = None
+    while event is None:  # a signal just before a wait does not end it
+        with contextlib.suppress(Empty):
+            event = events.get(timeout=1.0)
     if isinstance(event, Stopped):
         stopping.set()
         for process in reversed([*managed.values()]):
