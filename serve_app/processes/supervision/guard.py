@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-RESTART_S = 1.0
+RESTART_S, SIGNAL_S = 1.0, 1.0
 STOP_S = 35.0  # Ray takes up to 30 s
 ERRORS = Path("logs", "supervisor-error.log")
 
@@ -40,7 +40,7 @@ def guard(command: Sequence[str], errors: Path) -> NoReturn:
         with errors.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         threading.Thread(target=_put_end, args=(process, events), daemon=True).start()
-        event = events.get()
+        event = next_event(events)
         if isinstance(event, Stopped):
             process.terminate()
             process.wait(STOP_S)
@@ -63,6 +63,16 @@ def events_and_signals() -> queue.SimpleQueue[Any]:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: events.put(Stopped()))
     return events
+
+
+def next_event(events: queue.SimpleQueue[Any]) -> Any:
+    """Wait for an event, with pauses in which Python notices what did not end the wait.
+
+    A signal does not if it comes just before the wait, or another thread receives it.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return events.get(timeout=SIGNAL_S)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, NoReturn
 
 import psutil
@@ -28,7 +28,7 @@ from serve_app.processes.instance import Instance
 from serve_app.processes.ports import add_port_base
 from serve_app.processes.process_tags import Role
 from serve_app.processes.status_file import StatusFile
-from serve_app.processes.supervision.guard import Stopped, events_and_signals
+from serve_app.processes.supervision.guard import Stopped, events_and_signals, next_event
 from serve_app.processes.supervision.managed_edge import ManagedEdge
 from serve_app.processes.supervision.managed_process import ManagedProcess, supervise
 from serve_app.processes.supervision.managed_ray import ManagedRay
@@ -79,10 +79,7 @@ def run(managed: Mapping[StatusFile, ManagedProcess], events: SimpleQueue[Any]) 
 
     for status_file, process in managed.items():
         threading.Thread(target=keep, args=(process, status_file), daemon=True).start()
-    event = None
-    while event is None:  # a signal just before a wait does not end it
-        with contextlib.suppress(Empty):
-            event = events.get(timeout=1.0)
+    event = next_event(events)
     if isinstance(event, Stopped):
         stopping.set()
         for process in reversed([*managed.values()]):

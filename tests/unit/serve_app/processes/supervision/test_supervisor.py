@@ -65,6 +65,14 @@ def test_the_edge_is_stopped_before_ray(tmp_path):
     assert said.splitlines() == ["stopped edge", "stopped ray"]
 
 
+def test_a_signal_that_another_thread_receives_is_noticed(tmp_path):
+    sends = "os.read(0, 1); signal.pthread_kill(threading.get_ident(), signal.SIGTERM)"
+    program = f"import signal, threading{RUN_TWO}".replace("time.sleep", f"{sends}; time.sleep")
+    with start(program, tmp_path) as supervisor:
+        said, _ = supervisor.communicate("\n", timeout=20)
+    assert said.splitlines()[-2:] == ["stopped edge", "stopped ray"]
+
+
 def test_it_ends_with_one_sentence_where_other_users_can_write(tmp_path):
     folder = tmp_path / "ports-31000"
     folder.mkdir()
