@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lab.net.program import seconds_of
-from lab.processes import RunFolder, run_child
+from lab.processes import run_child
 from lab.sim.scenario import Configured, InvalidScenarioError
 from models.networks.file import InvalidNetworkError
 
@@ -119,13 +119,12 @@ def sumo_options() -> Mapping[str, Option]:
     """Return the options of the installed SUMO, by their names and synonyms."""
     import sumo  # commands know their options without it
 
-    with RunFolder() as folder:
-        template = Path(folder, "template.xml")
-        command = [str(Path(sumo.SUMO_HOME, "bin", "sumo")), f"--save-template={template}"]
-        run_child(command, TEMPLATE_TIMEOUT_S)
-        root = ET.parse(template).getroot()
+    made = run_child(
+        [str(Path(sumo.SUMO_HOME, "bin", "sumo")), "--save-template=-"], TEMPLATE_TIMEOUT_S
+    )
+    made.check_returncode()
     options: dict[str, Option] = {}
-    for section in root:
+    for section in ET.fromstring(made.stdout):
         for each in section:
             known = Option(each.tag, section.tag, each.get("type", ""), each.get("value", ""))
             options |= dict.fromkeys((each.tag, *each.get("synonymes", "").split()), known)
