@@ -67,6 +67,7 @@ def import_network(
     pedestrian_calls: bool = False,
     additional: tuple[Path, ...] = (),
     walks_at: float = WALKS_AT,
+    red_yellow_s: int = 0,
 ) -> tuple[NetworkFile, Remarks]:
     """Derive a network file from a SUMO network.
 
@@ -78,6 +79,7 @@ def import_network(
         pedestrian_calls: whether policies observe who waits at the crossings.
         additional: SUMO files that are read after the net and may have further programs.
         walks_at: m/s of pedestrians who clear a crossing.
+        red_yellow_s: in which the safety layer shows red and yellow before a green.
 
     Raises:
         InvalidNetworkError: it is not a SUMO network, has no signal to control, lacks one of
@@ -110,6 +112,7 @@ def import_network(
             name=name or _stem(path),
             junctions=tuple(junctions),
             pedestrian_calls=pedestrian_calls,
+            red_yellow_s=red_yellow_s,
             program=program,
             remarks=tuple(remarks),
         )

@@ -324,6 +324,7 @@ class NetworkFile(_Form):
         name: of the network, for people.
         pedestrian_calls: whether an observation ends with a value for each crossing: how long its
             call has been waiting.
+        red_yellow_s: seconds in which vehicles are shown red and yellow before their green.
         program: id of the programs of the SUMO net that it was made of, where it has several; None
             for each signal's last one.
         remarks: what the import left out or merged, for people.
@@ -334,6 +335,7 @@ class NetworkFile(_Form):
     format: Literal[1] = 1
     name: str = Field(min_length=1, max_length=100)
     pedestrian_calls: bool = False
+    red_yellow_s: int = Field(default=0, ge=0, le=2)
     program: str | None = Field(default=None, max_length=200)
     remarks: tuple[str, ...] = ()
     junctions: tuple[JunctionEntry, ...] = Field(min_length=1, max_length=MAX_JUNCTIONS)

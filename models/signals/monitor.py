@@ -3,7 +3,7 @@
 It shares no code with the safety layer that it watches. The layer computes its changes from
 intergreen times; the monitor uses the conflicts that the junction's network declares, and derives
 them from the intergreen times only where a network file declares none. A movement counts as green
-until its yellow is over.
+until its yellow is over, and not while its red and yellow (``u``) precede the green.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from models.networks.network import Network
 from models.signals.signal import Signal, read_signals
 
-_LETTERS = frozenset("rygG")
+_LETTERS, _REDS = frozenset("ruygG"), frozenset("ru")
 
 
 class ConflictError(Exception):
@@ -59,7 +59,7 @@ class ConflictMonitor:
         if len(state) != self._n_links or not _LETTERS.issuperset(state):
             return f"{state!r:.100} is not a state of {self._n_links} links"
         for a, b in self.conflicts:
-            if "r" in (state[a], state[b]):
+            if not _REDS.isdisjoint((state[a], state[b])):
                 continue
             yields = ((a, b) in self._gives_way and state[a] != "G") or (
                 (b, a) in self._gives_way and state[b] != "G"

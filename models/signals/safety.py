@@ -8,7 +8,8 @@ What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys e
 
 - a green lasts ``min_green_s`` at least, and as long as the walk of each crossing that has it;
 - between two greens that conflict lie yellow and the intergreen time of every pair of movements;
-- a change is finished once it is begun;
+- a change is finished once it is begun, and shows vehicles red and yellow before their green for
+  ``red_yellow_s``;
 - no phase is red for longer than ``max_red_s``, and none with crossings for longer than
   ``max_walk_wait_s``, if the junction asks every ``asked_every_s``;
 - with ``cyclic``, phases follow each other in the order of :func:`.in_order`.
@@ -94,6 +95,7 @@ class SafetyLayer:
         intergreen: of each pair of links, see :func:`.intergreen.intergreen_matrix`.
         walk_s: least green of each link that is a pedestrian crossing.
         yellow_s: yellow of each link that has not YELLOW_S.
+        red_yellow_s: of each link of vehicles, before its green.
 
     Attributes:
         min_green_s, max_red_s: of each phase.
@@ -110,6 +112,7 @@ class SafetyLayer:
         limits: Limits,
         walk_s: Mapping[int, float] = NO_TIMES,
         yellow_s: Mapping[int, int] = NO_TIMES,
+        red_yellow_s: int = 0,
     ) -> None:
         self.phases = tuple(phases)
         self.limits = limits
@@ -117,6 +120,7 @@ class SafetyLayer:
         self.min_green_s = tuple(max(limits.min_green_s, *each, 0) for each in walks)
         longest_wait_s = min(limits.max_red_s, limits.max_walk_wait_s or limits.max_red_s)
         self.max_red_s = tuple(longest_wait_s if each else limits.max_red_s for each in walks)
+        self._walks, self._red_yellow_s = frozenset(walk_s), red_yellow_s
         self._yellow_s = [yellow_s.get(link, YELLOW_S) for link in range(len(self.phases[0]))]
         times = intergreen, self._yellow_s
         self.changes_s = [
@@ -219,18 +223,27 @@ class SafetyLayer:
             if phase not in (old, new)
         ]
         green_s = max(self.changes_s[old][new], *earlier_s, 0)
-        steps = [*self._yellows(self.phases[old], self.phases[new], green_s)]
+        steps = [*self._between(self.phases[old], self.phases[new], green_s)]
         return Decision(new, green_s, (*steps, Step(green_s, self.phases[new])), rule)
 
-    def _yellows(self, old: str, new: str, green_s: float) -> Iterator[Step]:
-        """Yield the states before the next green: yellow, and each link's red when that is over."""
+    def _between(self, old: str, new: str, green_s: int) -> Iterator[Step]:
+        """Yield the states before the next green: each link's yellow, red, and red and yellow."""
         state = yellow_state(old, new)
-        yield Step(0, state)
-        shown = [(letter, s) for letter, s in zip(state, self._yellow_s, strict=True)]
-        for over_s in sorted({s for letter, s in shown if letter == "y"}):
-            if over_s < green_s:
-                reds = ("r" if (letter == "y" and s <= over_s) else letter for letter, s in shown)
-                yield Step(over_s, "".join(reds))
+        begins = {
+            link for link, pair in enumerate(zip(old, new, strict=True)) if pair in _FROM_RED
+        } - self._walks
+        prepares_s = green_s - self._red_yellow_s if begins else green_s
+        overs_s = {s for letter, s in zip(state, self._yellow_s, strict=True) if letter == "y"}
+
+        def letter_at(after_s: int, link: int) -> str:
+            if state[link] == "y" and self._yellow_s[link] <= after_s:
+                return "r"
+            return "u" if link in begins and after_s >= prepares_s else state[link]
+
+        for after_s in sorted({0, prepares_s, *overs_s}):
+            if after_s < green_s:
+                letters = (letter_at(after_s, link) for link in range(len(state)))
+                yield Step(after_s, "".join(letters))
 
 
 def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
@@ -244,14 +257,20 @@ def read_layers(limits: Limits, network: Network) -> dict[str, SafetyLayer]:
     for name, signal in read_signals(network).items():
         try:
             layers[name] = SafetyLayer(
-                signal.phases, signal.intergreen, limits, signal.walk_s, signal.yellow_s
+                signal.phases,
+                signal.intergreen,
+                limits,
+                signal.walk_s,
+                signal.yellow_s,
+                signal.red_yellow_s,
             )
         except ValueError as error:
             raise ValueError(f"junction {name}: {error}") from None
     return layers
 
 
-_BEGINS = {("r", "g"), ("r", "G"), ("g", "G")}
+_FROM_RED = {("r", "g"), ("r", "G")}
+_BEGINS = {*_FROM_RED, ("g", "G")}
 
 
 def _between_s(old: str, new: str, intergreen: Matrix, yellow_s: Sequence[int]) -> int:

@@ -24,6 +24,7 @@ class Signal(NamedTuple):
             None if the file does not contain them.
         walk_s: least seconds of green at each letter of a pedestrian crossing.
         yellow_s: seconds of yellow at each letter that has not YELLOW_S.
+        red_yellow_s: seconds of red and yellow before a green of vehicles.
     """
 
     phases: tuple[str, ...]
@@ -31,6 +32,7 @@ class Signal(NamedTuple):
     conflicts: tuple[tuple[int, int], ...] | None = None
     walk_s: Mapping[int, float] = NO_TIMES
     yellow_s: Mapping[int, int] = NO_TIMES
+    red_yellow_s: int = 0
 
 
 def read_signals(network: Network) -> Mapping[str, Signal]:
@@ -43,7 +45,11 @@ def read_signals(network: Network) -> Mapping[str, Signal]:
     """
     if network.file is None:
         raise ValueError(f"the network {network.name} was read without its signals")
-    return {each.id: _signal(each, network.name) for each in network.file.junctions}
+    red_yellow_s = network.file.red_yellow_s
+    return {
+        each.id: _signal(each, network.name)._replace(red_yellow_s=red_yellow_s)
+        for each in network.file.junctions
+    }
 
 
 def _signal(junction: JunctionEntry, network: str) -> Signal:

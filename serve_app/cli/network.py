@@ -32,6 +32,8 @@ def add_network(network: argparse.ArgumentParser) -> None:
     importing.add_argument("--pedestrian-calls", action="store_true", help=calls)
     walks = "m/s of pedestrians who clear a crossing, 0.5 to 2 (default 1.2)"
     importing.add_argument("--walking-speed", type=_speed, default=1.2, metavar="SPEED", help=walks)
+    prepares = "seconds of red and yellow before a green, where the country has it (default 0)"
+    importing.add_argument("--red-yellow", type=int, choices=range(3), default=0, help=prepares)
     importing.add_argument("--output", type=Path, help="file to write (default: print it)")
     help = "draw the junctions and their phases, and list movements, crossings and remarks"
     show = add_action(actions, "show", _show, help, has_instance=False)
@@ -65,7 +67,8 @@ def _import(options: argparse.Namespace) -> None:
 
     net, additional = _named(options.net)
     chosen = options.name, options.signals, options.program, options.pedestrian_calls
-    network, remarks = import_network(net, *chosen, additional, options.walking_speed)
+    times = options.walking_speed, options.red_yellow
+    network, remarks = import_network(net, *chosen, additional, *times)
     for sentence in remarks.sentences():
         notes.print(sentence, style="yellow")
     text = network_as_json(network)

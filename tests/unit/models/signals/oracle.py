@@ -38,7 +38,8 @@ def judge(times_s: Sequence[float], states: Sequence[str], signal: Signal, bound
     for link in range(letters.shape[1]):
         stretches = _stretches(letters[:, link], begins, ends)
         least_s = max(bounds.min_green_s, signal.walk_s.get(link, 0))
-        _check_link(link, stretches, least_s, signal.yellow_s.get(link, YELLOW_S))
+        red_yellow_s = 0 if link in signal.walk_s else signal.red_yellow_s
+        _check_link(link, stretches, least_s, signal.yellow_s.get(link, YELLOW_S), red_yellow_s)
     greens = [_spans(_is_green(letters[:, link]), begins, ends) for link in range(letters.shape[1])]
     protected = [_spans(column == "G", begins, ends)[0] for column in letters.T]
     for row, times in enumerate(signal.intergreen):
@@ -81,16 +82,22 @@ def _stretches(
 
 
 def _check_link(
-    link: int, stretches: tuple[np.ndarray, np.ndarray], least_s: float, yellow_s: int
+    link: int,
+    stretches: tuple[np.ndarray, np.ndarray],
+    least_s: float,
+    yellow_s: int,
+    red_yellow_s: int,
 ) -> None:
-    """Green, yellow, red in this order; none too short. The first and last were not seen whole."""
+    """Green, yellow, red, perhaps red and yellow; none too short. First and last are in part."""
     letters, seconds = stretches
     following = set(zip(letters[:-1].tolist(), letters[1:].tolist(), strict=True))
-    assert following <= {("G", "y"), ("y", "r"), ("r", "G")}, f"link {link}: {following}"
+    begins = {("r", "u"), ("u", "G")} if red_yellow_s else {("r", "G")}
+    assert following <= {("G", "y"), ("y", "r"), *begins}, f"link {link}: {following}"
     whole_letters, whole_seconds = letters[1:-1], seconds[1:-1]
     greens_s = whole_seconds[whole_letters == "G"]
     assert (greens_s >= least_s).all(), f"link {link}: {greens_s.min()} s of green of {least_s}"
-    assert (whole_seconds[whole_letters == "y"] == yellow_s).all(), f"link {link}: yellow"
+    for letter, needed_s in (("y", yellow_s), ("u", red_yellow_s)):
+        assert (whole_seconds[whole_letters == letter] == needed_s).all(), f"{link}: {letter}"
 
 
 def _spans(
@@ -131,7 +138,7 @@ def _check_walk(walked: int, driven: int, letters: np.ndarray, phases: Sequence[
     """No vehicle has green or yellow across a walk, but one that a phase lets give way."""
     beside = {letters[row, driven] for row in np.flatnonzero(_is_green(letters[:, walked]))}
     turns = any(phase[walked] in "Gg" and phase[driven] == "g" for phase in phases)
-    assert beside <= ({"r", "g", "y"} if turns else {"r"}), (
+    assert beside <= ({"r", "u", "g", "y"} if turns else {"r"}), (
         f"links {walked} and {driven}: {beside} beside a walk"
     )
 

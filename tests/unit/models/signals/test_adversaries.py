@@ -35,8 +35,9 @@ def test_a_million_decisions_show_no_conflict_no_short_green_and_starve_nobody()
 
 
 @pytest.mark.timeout(120)
-def test_no_yellow_of_a_fast_approach_is_cut_short():
-    made = json.loads(network_as_json(SHIPPED_FILE))
+@pytest.mark.parametrize("red_yellow_s", [0, 2])
+def test_no_yellow_of_a_fast_approach_is_cut_short_nor_red_and_yellow_before_a_green(red_yellow_s):
+    made = json.loads(network_as_json(SHIPPED_FILE)) | {"red_yellow_s": red_yellow_s}
     for junction in made["junctions"]:
         for number, link in enumerate(junction["links"]):
             link["yellow_s"] = 3 + number % 3
@@ -93,8 +94,8 @@ def faster(matrix: Matrix, by_s: int) -> Matrix:
 DECIDE, SHOW = SafetyLayer.decide, SafetyLayer._show
 BROKEN: dict[str, tuple[str, Callable[..., Any]]] = {
     "starves": ("_leaves_time", lambda layer, shown, asked: True),
-    "no yellow": ("_yellows", lambda layer, old, new, green_s: ()),
-    "all green": ("_yellows", lambda layer, old, new, green_s: [Step(0, "G" * len(old))]),
+    "no yellow": ("_between", lambda layer, old, new, green_s: ()),
+    "all green": ("_between", lambda layer, old, new, green_s: [Step(0, "G" * len(old))]),
     # A change that is under way is taken for a green that is over.
     "breaks off": ("decide", lambda layer, shown, asked: DECIDE(layer, over(shown), asked)),
 }

@@ -37,6 +37,16 @@ def test_each_link_is_yellow_for_its_own_time():
     assert layer.decide(Shown(1, 10, (30, 30, 30)), 2).steps[-1] == Step(6, "rGrG")
 
 
+def test_vehicles_see_red_and_yellow_before_their_green_and_pedestrians_do_not():
+    shown = Shown(0, 10, (30, 30, 30))
+    for red_yellow_s, all_red in ((1, [Step(3, "rrrr")]), (2, [])):
+        layer = SafetyLayer(PHASES, MATRIX, LAYER.limits, {3: 7}, red_yellow_s=red_yellow_s)
+        prepared = Step(5 - red_yellow_s, "rrur")
+        steps = (Step(0, "yyrr"), *all_red, prepared, Step(5, "rrGG"))
+        assert layer.decide(shown, 1).steps == steps
+        assert layer.decide(shown, 2).steps == (Step(0, "yGrr"), Step(3, "rGrG"))
+
+
 def test_a_link_that_stays_green_stays_so_and_without_need_there_is_no_all_red():
     assert decide(2).steps == (Step(0, "yGrr"), Step(3, "rGrG"))
 
