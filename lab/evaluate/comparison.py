@@ -6,7 +6,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from html import unescape
 from pathlib import Path
@@ -15,9 +15,11 @@ from typing import Any
 from lab.evaluate.cases import POLICY, Case
 from lab.evaluate.checks import check_routes, check_signals
 from lab.evaluate.runs import SUMO, Run, make_runs, read_run
+from lab.net.demand import InvalidDemandError
 from lab.net.net import opened
 from lab.processes import in_fresh_process
 from lab.sim.controllers import CONTROLS, GUARDED, Control, policy_control, run
+from lab.sim.details import roads_behind
 from lab.sim.environment import layers_of
 from lab.sim.metrics import Approach
 from lab.sim.scenario import Scenario
@@ -54,12 +56,22 @@ class Comparison:
         policy: a file in the form of :mod:`models.policy.form`, if one is compared.
         seeds: of SUMO; the policy's training must not have had them.
         safety: whether controllers are also compared behind the safety layer.
+        counted: vehicles per hour by approach, to which the page compares the traffic.
+
+    Raises:
+        InvalidDemandError: a count is of no approach.
     """
 
     scenario: Scenario
     policy: Path | None
     seeds: range
     safety: bool = False
+    counted: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        approaches = roads_behind(self.scenario.network)
+        if other := next((each for each in self.counted if each not in approaches), None):
+            raise InvalidDemandError(f"The count of {other} is of no road that ends at a signal.")
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 CONFIDENCE = 0.95
+GEH_OK = 5.0  # a modelled count that fits, DMRB volume 12, section 2.1
 
 
 class Estimate(NamedTuple):
@@ -34,3 +35,9 @@ def estimate(values: ArrayLike) -> Estimate:
         return Estimate(float(sample.mean()), float("nan"))
     quantile = stats.t.ppf((1 + CONFIDENCE) / 2, len(sample) - 1)
     return Estimate(float(sample.mean()), float(quantile * stats.sem(sample)))
+
+
+def geh(modelled: float, counted: float) -> float:
+    """Return the GEH statistic of two numbers of vehicles per hour, by which a model is judged."""
+    both = modelled + counted
+    return float(np.sqrt(2 * (modelled - counted) ** 2 / both)) if both else 0.0

@@ -23,7 +23,7 @@ from lab.evaluate.figures import (
     stops_of,
 )
 from lab.evaluate.runs import Run
-from lab.evaluate.statistics import Estimate
+from lab.evaluate.statistics import GEH_OK, Estimate, geh
 from lab.sim.metrics import Approach
 
 MOST_APPROACHES = 40
@@ -177,6 +177,17 @@ class Terms:
         ]
         heads = ["approach", "vehicles", "mean queue", "longest queue", "mean delay, s"]
         return Table([*heads, "95th percentile, s", "longest delay, s", "level"], rows)
+
+    def fit(self, counted: Mapping[str, float], hours: float) -> Table:
+        """How far the traffic under the best controller is from counts per hour."""
+        simulated = self.figures.approaches(self.best)
+        rows = []
+        for road, count in counted.items():
+            made = simulated[road].vehicles / hours
+            off = geh(made, count)
+            texts = self.places[road], f"{count:.0f}", f"{made:.0f}"
+            rows.append([*map(Cell, texts), Cell(f"{off:.1f}", off < GEH_OK)])
+        return Table(["approach", "counted per hour", "simulated per hour", "GEH"], rows)
 
     @property
     def pedestrians(self) -> Table | None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import sumo
 
 from lab.evaluate.checks import check_signals
-from lab.evaluate.statistics import Estimate, estimate
+from lab.evaluate.statistics import GEH_OK, Estimate, estimate
 from lab.net.demand import Demand, Entry
 from lab.net.net import load_net
 from lab.net.routing import make_routes
@@ -33,7 +33,6 @@ CANDIDATES = 20  # vehicles of each entry and exit whose routes are offered
 # Vehicles of a route and stretch that change after sampling: without a bound, few routes remain.
 MAX_CHANGE = 5
 SAMPLE_TIMEOUT_S = 600.0
-GEH_OK = 5.0  # a modelled count that fits, DMRB volume 12, section 2.1
 
 Counts = Mapping[tuple[str, int], int]  # vehicles by edge and stretch of COUNTED_S
 

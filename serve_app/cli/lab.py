@@ -91,6 +91,13 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--safety", action="store_true", help="also compare behind the safety layer"
     )
+    command.add_argument(
+        "--counted",
+        type=Path,
+        metavar="FILE",
+        help="edge,vehicles_per_hour, a table in CSV of roads that end at a signal: the page says"
+        " how well the traffic fits these counts (GEH)",
+    )
     command.add_argument("--seeds", type=int, default=10, metavar="N", help="how many (default 10)")
     command.add_argument(
         "--first-seed",
@@ -126,9 +133,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     from lab.evaluate.comparison import Comparison, compare
     from lab.evaluate.export import export
     from lab.evaluate.page import PAGE, write_page
+    from lab.net.demand import Entry, read_table
 
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety)
+    counts = read_table(options.counted, Entry) if options.counted else ()
+    counted = {each.edge: each.vehicles_per_hour for each in counts}
+    comparison = Comparison(scenario_of(options), options.policy, seeds, options.safety, counted)
     runs = compare(comparison, options.output, options.workers)
     page = options.output / PAGE
     write_page(comparison, runs, page)

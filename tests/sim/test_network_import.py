@@ -79,8 +79,8 @@ def test_fast_approaches_have_longer_yellows_and_slow_pedestrians_longer_clearan
     walked = "--grid", "--sidewalks.guess", "--sidewalks.guess.max-speed=30", "--crossings.guess"
     fast = "--crossings.guess.speed-threshold=30", "--default.speed=19.4", SIGNALS
     net = made_net(tmp_path / "made.net.xml", *walked, *fast)
-    times = {"walks_at": 1.0, "red_yellow_s": 1}
-    (usual, _), (slow, remarks) = import_network(net), import_network(net, **times)
+    usual, _ = import_network(net)
+    slow, remarks = import_network(net, walks_at=1.0, red_yellow_s=1)
     assert [each.red_yellow_s for each in (usual, slow)] == [0, 1]
     assert {link.yellow_s for each in usual.junctions for link in each.links or ()} == {None, 5}
     for layer in read_layers(Limits(), network_of(usual)).values():

@@ -13,6 +13,7 @@ from lab.evaluate.comparison import Comparison
 from lab.evaluate.figures import Figures
 from lab.evaluate.page import page_of
 from lab.evaluate.runs import Run
+from lab.net.demand import InvalidDemandError
 from lab.sim.metrics import Approach
 from lab.sim.scenario import RouteFiles, Scenario
 from models.networks.form import NetworkFile
@@ -45,8 +46,9 @@ def page(tmp_path):
     routes = RouteFiles((tmp_path / "town.rou.xml",))
     scenario = Scenario(network, tmp_path / "town.net.xml", routes, 0, 1800)
 
-    def make(runs, seeds=3):
-        return page_of(Comparison(scenario, Path("agent.th"), range(1, seeds + 1), True), runs)
+    def make(runs, seeds=3, **counted):
+        compared = range(1, seeds + 1), True, counted
+        return page_of(Comparison(scenario, Path("agent.th"), *compared), runs)
 
     return make
 
@@ -118,6 +120,20 @@ def test_the_worst_approach_is_the_one_with_the_longest_mean_wait_of_many_vehicl
     assert "The worst approach is a, at n1: vehicles lose 21 s there on average" in text
     row = "<td>a, at n1</td><td>50</td><td>2.0</td><td>6</td><td>21</td><td>40</td><td>55</td>"
     assert f"{row}<td>C</td>" in text
+
+
+def test_the_fit_of_the_traffic_to_counts_is_said_in_geh(page):
+    runs = [replace(runs_of({"fixed time": [20.0]})[0], approaches={"a": WAITS["a"]})]
+    for counted, verdict, cell in (
+        (140, "1 of 1 counts have", '<td class="best">3.7</td>'),
+        (160, "0 of 1 counts have", "<td>5.3</td>"),
+    ):
+        text = page(runs, seeds=1, a=counted)
+        assert f"{verdict} a GEH below 5, under fixed time." in text
+        assert f"<td>a, at n1</td><td>{counted}</td><td>100</td>{cell}" in text
+    assert "GEH" not in page(runs, seeds=1)
+    with pytest.raises(InvalidDemandError, match=r"count of c is of no road that ends at a signal"):
+        page(runs, seeds=1, c=10)
 
 
 def test_controllers_behind_the_safety_layer_are_compared_apart(page):
