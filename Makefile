@@ -54,10 +54,10 @@ sim: $(VENV)/.lab  ## install SUMO and the tools for cities: greenwave lab, gree
 evaluate: $(VENV)/.lab  ## compare controllers on the shipped network or RESCO's maps; for your city: greenwave lab evaluate (resumable; ARGS="resco --maps FOLDER", ARGS="--help")
 	@$(BIN)/python -m lab.evaluate $(ARGS)
 
-train-policy: $(VENV)/.lab  ## train a policy for the shipped network with MAPPO (resumable; 1,440 simulated hours)
-	@$(BIN)/python -m lab.train --output reports/policy/mappo $(ARGS)
+train-policy: $(VENV)/.lab  ## train a policy for the shipped network (resumable; 112 simulated hours)
+	@$(BIN)/python -m lab.train --output reports/policy/bare $(ARGS)
 
-train-safe-policy: $(VENV)/.lab  ## train a policy for the shipped network behind the safety layer by imitation (resumable; 112 simulated hours)
+train-safe-policy: $(VENV)/.lab  ## the same behind the safety layer, with all vehicles counted
 	@$(BIN)/python -m lab.train --output reports/policy/safe --safety --counts all $(ARGS)
 
 # Files of SUMO, one for each thing that it is used for.

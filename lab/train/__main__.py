@@ -1,9 +1,8 @@
 """Train a policy for a network: ``python -m lab.train --network city.json ...``.
 
-It begins with greedy's rule and continues with MAPPO. Without --network it makes the shipped
-policy, from hours of all levels of traffic; with --safety, that for behind the safety layer, which
-imitates a planner. The same command resumes a killed run.
-Evaluations have other seeds, 1 and onwards.
+It imitates a planner that sees every vehicle, and continues with MAPPO. Without --network it makes
+a policy for the shipped network, from hours of all levels of traffic. The same command resumes a
+killed run. Evaluations have other seeds, 1 and onwards.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import OrderedDict
 from concurrent.futures import BrokenExecutor
 from dataclasses import fields, replace
 from pathlib import Path
@@ -26,41 +24,24 @@ from lab.sim.environment import layers_of
 from lab.sim.options import add_scenario, refuse_city_options, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.simulator import ENDED
-from lab.train.checkpoint import InvalidCheckpointError, write_atomically
-from lab.train.greedy import fits, make_greedy
+from lab.train.checkpoint import InvalidCheckpointError
 from lab.train.imitation import imitate
 from lab.train.mappo import Config
-from lab.train.policy_network import (
-    RecurrentPolicy,
-    initialise,
-    mean_weights,
-    read_state_dict,
-)
+from lab.train.policy_network import first_policy, read_state_dict, write_policy
 from lab.train.run import train
 from lab.train.traffic import VALIDATION_SEED, DrawnHours, OneScenario, Traffic
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
-from models.policy.form import SHIPPED_POLICY, InvalidPolicyFileError, PolicyForm
+from models.policy.form import InvalidPolicyFileError
 
-# Settings of the shipped policies, and rounds of imitation.
-POLICY = Config(
-    iterations=60,
-    episodes=24,
-    repeats=4,
-    critic_iterations=2,
-    gamma=0.995,
-    actor_rate=1.2e-3,
-    average_decay=0.9,
-    validate_every=10,
-)
-SAFE_POLICY, SAFE_ROUNDS = Config(iterations=0), 14
+# Settings of the shipped network's policies, for which MAPPO after more rounds brings little.
+SHIPPED_CONFIG = Config(imitation_rounds=14, iterations=0)
 
-RULES = "greedy", "clearing"
 LEFT = """{trained}
 {output}/best.th      the policy: {trained.score:.1f} s of mean delay on validation seeds
 {output}/last.th      the policy of the last iteration
-{output}/start.th     the policy that it began with
+{output}/start.th     what MAPPO began with
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command continues from"""
 SERVE = """Send it the same counts: {counts}. The signals had {times}. Write its serve config with
@@ -89,15 +70,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the run")
     parser.add_argument(
         "--start",
-        help="of a run that has not begun: greedy; clearing, which is greedy that clears short"
-        " lanes between signals first; or a policy's file, such as best.th of another run; or"
-        " several, separated by commas: then the mean of their weights (default: greedy)",
-    )
-    parser.add_argument(
-        "--imitation-rounds",
-        type=int,
-        help="of 8 simulated hours, in which a planner that sees all is imitated before MAPPO"
-        " begins (default 0)",
+        type=Path,
+        metavar="FILE",
+        help="the policy that a run begins with, such as best.th of another run (default: random"
+        " weights)",
     )
     parser.add_argument("--validation-seeds", type=int, help="of a validation (default 6, or 2)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
@@ -135,12 +111,10 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Do what the output folder lacks."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # sums in another order would be another run
     output: Path = options.output
     start = output / "start.th"
-    config, rounds, rule = settings_of(options)
-    if not config.iterations and not rounds:
-        raise ValueError("iterations 0 is less than 1")
+    config = settings_of(options)
     traffic, network = traffic_of(options)
     if start.exists():
         check_start(network, start)
@@ -148,10 +122,11 @@ def run(options: argparse.Namespace) -> None:
         if isinstance(traffic, OneScenario):
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
-        first = output / "first.th" if rounds else start
-        write_start(network, config.seed, first, rule)
-        if first != start:
-            imitate(rounds, config.seed, traffic, first, start, options.workers)
+        policy = first_policy(traffic.network, config.seed, options.start)
+        output.mkdir(parents=True, exist_ok=True)
+        if config.imitation_rounds:
+            imitate(config, traffic, policy, output / "imitation.pt", options.workers)
+        write_policy(policy, start)
     trained = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), trained=trained))
     if isinstance(traffic, OneScenario) and options.network is not None:
@@ -160,14 +135,9 @@ def run(options: argparse.Namespace) -> None:
         tqdm.write(SERVE.format(output=output.resolve(), network=path, counts=counts, times=times))
 
 
-def settings_of(options: argparse.Namespace) -> tuple[Config, int, str]:
-    """Return MAPPO's settings, the rounds of imitation, and the start."""
-    config, rounds, rule = Config(), 0, "greedy"
+def settings_of(options: argparse.Namespace) -> Config:
     is_shipped = options.network is None and options.resco is None
-    if is_shipped and options.safety:
-        config, rounds, rule = SAFE_POLICY, SAFE_ROUNDS, str(SHIPPED_POLICY)
-    elif is_shipped:
-        config = POLICY
+    config = SHIPPED_CONFIG if is_shipped else Config()
     given = {
         each.name: getattr(options, each.name)
         for each in fields(Config)
@@ -175,9 +145,7 @@ def settings_of(options: argparse.Namespace) -> tuple[Config, int, str]:
     }
     if not is_shipped:
         given.setdefault("repeats", given.get("episodes", config.episodes))
-    if options.imitation_rounds is not None:
-        rounds = options.imitation_rounds
-    return replace(config, **given), rounds, options.start or rule
+    return replace(config, **given)
 
 
 def traffic_of(options: argparse.Namespace) -> tuple[Traffic, NetworkFile]:
@@ -213,31 +181,6 @@ def check_start(file: NetworkFile, path: Path) -> None:
         raise InvalidCheckpointError(
             f"{path.parent} holds a run of another city; name another folder ({error})"
         ) from error
-
-
-def write_start(file: NetworkFile, seed: int, path: Path, rule: str = "greedy") -> None:
-    """Write what a run begins with.
-
-    A network with more phases than fit starts from random weights.
-
-    Args:
-        rule: greedy, clearing, or policies' files: then the mean of their weights.
-
-    Raises:
-        InvalidPolicyFileError: the file is not a policy of this network.
-    """
-    network = network_of(file)
-    torch.manual_seed(seed)
-    policy = RecurrentPolicy(PolicyForm.of(network))
-    initialise(policy, policy.fc2, output_gain=0.01)
-    if rule not in RULES:
-        policy.load_state_dict(mean_weights(rule.split(","), network))
-    elif fits(file):
-        make_greedy(policy, file, clearing=rule == "clearing")
-    else:
-        tqdm.write("The city has more phases than a policy has units for: no start from greedy.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(OrderedDict(policy.state_dict()), path)
 
 
 if __name__ == "__main__":

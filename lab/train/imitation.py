@@ -7,8 +7,8 @@ Prediction to No-Regret Online Learning", 2011).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from tqdm import tqdm
 
 from lab.processes import make_pool
 from lab.sim.environment import Environment
-from lab.train.checkpoint import Resumable, write_atomically
+from lab.train.checkpoint import Resumable
+from lab.train.mappo import Config
 from lab.train.planner import Planner
 from lab.train.policy_network import (
     Driver,
@@ -30,18 +31,18 @@ from lab.train.policy_network import (
     Weights,
     as_arrays,
     avail_actions_of,
-    read_state_dict,
     unroll,
 )
 from lab.train.traffic import Task, Traffic
 from models.networks.network import Network
-from models.policy.form import HIDDEN_DIM, PolicyForm
+from models.policy.form import HIDDEN_DIM
 
-EPISODES, EPOCHS = 8, 2  # simulations per round, and passes over all episodes so far
+EPISODES = 8  # simulations per round
+LEARNT = 128  # episodes that a round learns, in as many passes over all so far as that takes
 FINAL_EPOCHS = 12  # passes after the last round, in which the step size falls to zero
 RATE = 1e-3  # Adam's step size
-PLANNER_SHARE, SHARE_DECAY = 0.5, 0.7  # of the decisions that it makes in the first round
-TEMPERATURE = 2.0  # of the planner's costs: an action that costs as much more is e times rarer
+SHARE_DECAY = 0.5  # of the decisions that the planner makes, from all in the first round
+TEMPERATURE_S = 4.0  # vehicle-seconds: an action that costs as much more is e times rarer
 FORCED_WEIGHT = 0.1  # of decisions in which signal times leave no choice
 CHUNK = 60  # decisions per truncated back-propagation
 BATCH = 8  # episodes
@@ -54,25 +55,26 @@ Demonstration = dict[str, Floats]
 
 
 def imitate(
-    rounds: int, seed: int, traffic: Traffic, start: Path, result: Path, workers: int
+    config: Config, traffic: Traffic, policy: RecurrentPolicy, kept: Path, workers: int
 ) -> None:
-    """Make the rounds that were not made yet, then the final epochs, and write the result.
+    """Make the rounds that were not made yet, then the final epochs.
 
-    Rounds are kept in ``imitation.pt`` beside it, and not repeated.
+    Args:
+        policy: that learns.
+        kept: the checkpoint of the rounds, which are not repeated.
 
     Raises:
-        InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
+        InvalidCheckpointError: what to continue from is unusable.
     """
-    torch.set_num_threads(1)
-    student = Student(traffic.network, start, traffic.settings | {"seed": seed})
-    kept = result.with_name("imitation.pt")
+    rounds, seed = config.imitation_rounds, config.seed
+    student = Student(traffic.network, policy, traffic.settings | {"seed": seed})
     if kept.exists():
         student.resume(kept)
     first = student.round
     pool = make_pool(workers)
     try:
         for number in tqdm(range(first, rounds), initial=first, total=rounds, unit="round"):
-            share = PLANNER_SHARE * SHARE_DECAY**number
+            share = SHARE_DECAY**number
             weights = student.weights()
             running = [
                 pool.submit(demonstrate, traffic.network, weights, task, share)
@@ -81,14 +83,14 @@ def imitate(
             for each in running:
                 student.watch(each.result())
             rng = np.random.default_rng((seed, 4, number))
-            loss = [student.learn(rng) for _ in range(EPOCHS)][-1]
+            passes = ceil(LEARNT / len(student.episodes))
+            loss = [student.learn(rng) for _ in range(passes)][-1]
             student.round = number + 1
             student.save(kept)
             tqdm.write(f"{len(student.episodes)} episodes, cross-entropy {loss:.4f}")
     finally:
         pool.shutdown(cancel_futures=True)
     student.finish(FINAL_EPOCHS, np.random.default_rng((seed, 5)))
-    write_atomically(OrderedDict(student.policy.state_dict()), result)
 
 
 def demonstrate(network: Network, weights: Weights, task: Task, share: float) -> Demonstration:
@@ -116,27 +118,24 @@ def likelihoods(costs: Mapping[str, NDArray[np.float64]], network: Network) -> F
     """Return (A, n_actions): an action is likelier the cheaper the plan that begins with it."""
     targets = np.zeros((network.n_agents, network.n_actions), np.float32)
     for row, name in enumerate(network.ids):
-        likely = np.exp((costs[name].min() - costs[name]) / TEMPERATURE)
+        likely = np.exp((costs[name].min() - costs[name]) / TEMPERATURE_S)
         targets[row, : len(likely)] = likely / likely.sum()
     return targets
 
 
 class Student(Resumable):
-    """The policy that learns.
-
-    Args:
-        start: its first weights.
-    """
+    """The policy that learns, and what it was shown."""
 
     VALUES = "round", "episodes"
     PARTS = "policy", "optimizer"
 
-    def __init__(self, network: Network, start: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, network: Network, policy: RecurrentPolicy, settings: Mapping[str, Any]
+    ) -> None:
         self.settings = settings
         self.round = 0
         self.episodes: list[dict[str, Tensor]] = []
-        self.policy = RecurrentPolicy(PolicyForm.of(network))
-        self.policy.load_state_dict(read_state_dict(start, network))
+        self.policy = policy
         self.optimizer = torch.optim.Adam(self.policy.parameters(), RATE)
         self._avail_actions = avail_actions_of(network)
 

@@ -9,7 +9,6 @@ Each traffic is driven several times, and its repeats are each other's baseline.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,22 +19,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from lab.sim.metrics import Metrics
 from lab.train.checkpoint import Resumable
 from lab.train.policy_network import (
-    RecurrentPolicy,
     Weights,
     as_arrays,
     avail_actions_of,
+    first_policy,
     initialise,
-    read_state_dict,
     unroll,
 )
 from lab.train.rewards import state_dim
 from lab.train.traffic import Task, Traffic
-from models.policy.form import HIDDEN_DIM, PolicyForm
+from models.policy.form import HIDDEN_DIM
 
 
 @dataclass(frozen=True)
@@ -49,9 +46,14 @@ class Config:
     seed: Annotated[
         int, "draws initial weights, scenarios, actions and the order of minibatches"
     ] = 0
+    imitation_rounds: Annotated[
+        int, "of 8 simulated hours, in which a planner is imitated before MAPPO begins"
+    ] = 8
     iterations: Annotated[
-        int, "rollouts, each followed by some epochs of learning; the learning rate falls over them"
-    ] = 24
+        int,
+        "of MAPPO: rollouts, each followed by some epochs of learning; the learning rate falls over"
+        " them",
+    ] = 10
     episodes: Annotated[int, "simulations per iteration"] = 8
     repeats: Annotated[int, "of them with the same traffic, each other's baseline"] = 8
     team_share: Annotated[
@@ -88,13 +90,13 @@ class Config:
     rate_factor: float = 1.5
     critic_rate: float = 1e-3  # Adam's initial step size for the critic
     max_gradient: float = 0.5  # gradients are scaled down to this norm
-    # per iteration, of the mean of the actor's weights that is validated and kept: less noisy than
-    # the last ones (Polyak and Juditsky, 1992), but behind them in a short run
-    average_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.iterations < 0:
-            raise ValueError(f"iterations {self.iterations} is negative")
+        for name in ("imitation_rounds", "iterations"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} {getattr(self, name)} is negative")
+        if not self.imitation_rounds + self.iterations:
+            raise ValueError("with no round of imitation and no iteration, nothing is trained")
         for name in ("episodes", "repeats", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is less than 1")
@@ -288,7 +290,7 @@ class Trainer(Resumable):
     """
 
     VALUES = "iteration", "best_score", "actor_scale"
-    PARTS = "actor", "average", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
+    PARTS = "actor", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
 
     def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
         n_decisions = traffic.example.n_decisions
@@ -302,18 +304,10 @@ class Trainer(Resumable):
         network = traffic.network
         self.iteration = 0
         self.best_score = float("inf")
-        torch.manual_seed(config.seed)
-        self.actor = RecurrentPolicy(PolicyForm.of(network))
+        self.actor = first_policy(network, config.seed, start)
         self.critic = CentralCritic(state_dim(traffic.example), network.n_agents)
         self.avail_actions = avail_actions_of(network)
-        initialise(self.actor, self.actor.fc2, output_gain=0.01)
         initialise(self.critic, self.critic.values, output_gain=1.0)
-        if start is not None:
-            self.actor.load_state_dict(read_state_dict(start, network))
-        self.average = AveragedModel(
-            self.actor,
-            multi_avg_fn=get_ema_multi_avg_fn(config.average_decay),  # type: ignore[no-untyped-call]
-        )
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), eps=1e-5)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), eps=1e-5)
         self.value_scale = ValueScale(network.n_agents)
@@ -322,10 +316,6 @@ class Trainer(Resumable):
     def weights(self) -> Weights:
         """Of the actor, which drives the rollouts."""
         return as_arrays(self.actor.state_dict())
-
-    def average_weights(self) -> OrderedDict[str, Tensor]:
-        """Of the mean of the last actors, which is validated and kept."""
-        return OrderedDict(self.average.module.state_dict())
 
     def tasks(self) -> list[Task]:
         """Return this iteration's episodes, the same on every call."""

@@ -1,6 +1,6 @@
 """The planner that a policy imitates: it searches each junction's phases for the next two minutes.
 
-It sees the position of every vehicle, which no detector does, and so controls simulations only.
+It sees every vehicle, which no detector does, and so controls simulations only.
 Rolling-horizon control goes back to OPAC (Gartner, "OPAC: A Demand-Responsive Strategy for Traffic
 Signal Control", Transportation Research Record 906, 1983).
 """
@@ -16,6 +16,7 @@ import libsumo
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.sim.controllers import walks_served
 from lab.sim.environment import Environment, layers_of
 from lab.sim.observation import Observation
 from models.networks.form import JunctionEntry, Lane
@@ -29,13 +30,14 @@ BEAM_WIDTH = 100  # plans kept per first action
 HEADWAY_S = 2.0  # between vehicles that leave a queue
 START_S = 2.0  # of green lost by the first vehicle
 YELLOW_USED_S = 1.0
+WALKERS = 100.0  # who leave a crossing while one vehicle leaves a lane
 SERVED = {"G": 1.0, "g": 0.3}  # share of a green's vehicles; those of g must give way
 DRIVING_MPS = 12.0  # on the way to the stop line
 STOPPING_MPS = 2.0  # slower vehicles count as queued
 LONG_QUEUE = 5.0  # vehicles; a queue of this length costs double, as it blocks others
 SMOOTHING_S = 250.0  # of a lane's mean arrivals, which replace vehicles that are not visible yet
 FIRST_RATE = 0.06  # vehicles per lane and second, before any are known
-OVERRIDDEN_COST = 100.0  # of an action that the safety layer would replace
+OVERRIDDEN_COST_S = 500.0  # of an action that the safety layer would replace
 
 
 class Planner:
@@ -71,12 +73,12 @@ class Planner:
     def plan(self, observations: Mapping[str, Observation]) -> dict[str, Floats]:
         """Return per junction the cost (n_phases,) of the best plan that begins with each action.
 
-        The unit is a vehicle that waits for a decision, in queues that are not long. Where the
-        phase must stay, all others cost infinity.
+        The unit is a second of a vehicle, in queues that are not long. Where the phase must stay,
+        all others cost infinity.
         """
-        shown = self._environment.shown
+        shown, calls = self._environment.shown, self._environment.pedestrian_calls()
         return {
-            name: self._junctions[name].plan(each, shown[name].red_s)
+            name: self._junctions[name].plan(each, shown[name].red_s, calls)
             for name, each in observations.items()
         }
 
@@ -124,28 +126,34 @@ class _JunctionPlanner:
         maximum_red: _MaximumRed | None = None,
     ) -> None:
         self._lanes = [_stretches(lane) for lane in junction.lanes]
+        self._crossings = junction.crossings
         self._n_phases = len(junction.phases)
         self._decision_s = decision_s
         self._n_decisions = ceil(HORIZON_S / decision_s)
         self._rates = np.full(len(self._lanes), FIRST_RATE * decision_s)
         self._seen: set[str] = set()
-        self._leaving = _leaving(_served(junction), changes_s, decision_s)
+        served = np.hstack([_served(junction), WALKERS * walks_served(junction)])
+        self._leaving = _leaving(served, changes_s, decision_s)
         self._locked = np.ceil((changes_s + min_green_s) / decision_s)  # decisions until the next
         np.fill_diagonal(self._locked, 0)
         self._maximum_red = maximum_red
 
-    def plan(self, observation: Observation, reds_s: Sequence[float]) -> Floats:
+    def plan(
+        self, observation: Observation, reds_s: Sequence[float], calls: Mapping[str, float]
+    ) -> Floats:
         phase = int(observation[: self._n_phases].argmax())
-        arrivals = self._arrivals()
+        arrivals = self._arrivals(calls)
         if observation[self._n_phases]:
             return self._search(arrivals, phase, reds_s)
         costs = np.full(self._n_phases, np.inf)
         costs[phase] = 0.0
         return costs
 
-    def _arrivals(self) -> Floats:
-        """(decisions, lanes) vehicles that reach the queue; those in it are of the first."""
-        arrivals = np.zeros((self._n_decisions, len(self._lanes)))
+    def _arrivals(self, calls: Mapping[str, float]) -> Floats:
+        """(decisions, lanes and crossings) that reach the queue; those in it are of the first."""
+        walkers = [calls.get(each, 0.0) for each in self._crossings]
+        arrivals = np.zeros((self._n_decisions, len(self._lanes) + len(walkers)))
+        arrivals[0, len(self._lanes) :] = walkers
         present: set[str] = set()
         decision_m = DRIVING_MPS * self._decision_s
         for column, stretches in enumerate(self._lanes):
@@ -174,7 +182,7 @@ class _JunctionPlanner:
         # decisions since the last change began, from some on without a difference
         oldest = self._leaving.shape[2] - 1
         age = np.where(phases == phase, oldest + self._n_decisions, 0)
-        queues, costs = np.zeros((n_phases, 1, len(self._lanes))), np.zeros((n_phases, 1))
+        queues, costs = np.zeros((n_phases, 1, arrivals.shape[1])), np.zeros((n_phases, 1))
         reds = np.tile(np.array(reds_s, float), (n_phases, 1, 1))
         for decision, arriving in enumerate(arrivals):
             if decision:
@@ -190,12 +198,13 @@ class _JunctionPlanner:
             if self._maximum_red is not None:
                 shown = np.where(age == 0, previous, phases)
                 replaced = self._maximum_red.replaces(reds, shown, phases)
-                costs = costs + OVERRIDDEN_COST * replaced
+                costs = costs + OVERRIDDEN_COST_S * replaced
                 is_green = np.arange(n_phases) == phases[..., None]
                 reds = np.where(is_green, 0.0, reds + self._decision_s)
             leaving = self._leaving[previous, phases, np.minimum(age, oldest)]
             queues = np.maximum(0, queues + arriving - leaving)
-            costs = costs + (queues * (1 + queues / LONG_QUEUE)).sum(-1)
+            waiting = (queues * (1 + queues / LONG_QUEUE)).sum(-1)
+            costs = costs + self._decision_s * waiting
             if costs.shape[1] > BEAM_WIDTH:
                 best = np.argpartition(costs, BEAM_WIDTH, axis=1)[:, :BEAM_WIDTH]
                 queues, costs, reds = queues[rows, best], costs[rows, best], reds[rows, best]
@@ -247,11 +256,11 @@ def _leaving(served: Floats, changes_s: Floats, decision_s: int) -> Floats:
     """Return the vehicles that may leave in each decision of a phase; the last holds for all later.
 
     Returns:
-        (n_phases before, n_phases, decisions, n_lanes).
+        (n_phases before, n_phases, decisions, lanes and crossings).
     """
-    n_phases, n_lanes = served.shape
+    n_phases, n_queues = served.shape
     n_decisions = ceil((float(changes_s.max()) + START_S) / decision_s) + 1
-    leaving = np.zeros((n_phases, n_phases, n_decisions, n_lanes))
+    leaving = np.zeros((n_phases, n_phases, n_decisions, n_queues))
     for old in range(n_phases):
         for new in range(n_phases):
             kept = np.minimum(served[old], served[new])

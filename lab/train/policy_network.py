@@ -7,7 +7,9 @@ This module is the definition that training uses and that the serving step in
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lab.train.checkpoint import write_atomically
 from models.networks.network import Network
 from models.policy.file import read_weights
 from models.policy.form import HIDDEN_DIM, MASKED_LOGIT, PolicyForm
@@ -104,20 +107,28 @@ def read_state_dict(path: str | os.PathLike[str], network: Network) -> dict[str,
     return {name: torch.from_numpy(each) for name, each in weights.items()}
 
 
-def mean_weights(files: Sequence[str], network: Network) -> dict[str, Tensor]:
-    """Of policies that descend from the same one (Wortsman et al., "Model soups", 2022).
-
-    One that does not see agents gets weights of zero for them, and may learn to.
+def first_policy(network: Network, seed: int, start: Path | None) -> RecurrentPolicy:
+    """Return what a run begins with: random weights that the seed draws, or those of a file.
 
     Raises:
-        InvalidPolicyFileError: a file cannot be used.
+        InvalidPolicyFileError: the file is not a policy of this network.
     """
-    policies = [read_state_dict(file, network) for file in files]
-    inputs = PolicyForm.of(network).input_dim
-    for each in policies:
-        seen = each["fc1.weight"]
-        each["fc1.weight"] = functional.pad(seen, (0, inputs - seen.shape[1]))
-    return {name: torch.stack([each[name] for each in policies]).mean(0) for name in policies[0]}
+    torch.manual_seed(seed)
+    policy = RecurrentPolicy(PolicyForm.of(network))
+    if start is None:
+        initialise(policy, policy.fc2, output_gain=0.01)
+        return policy
+    weights = read_state_dict(start, network)
+    seen = weights["fc1.weight"]
+    unseen = policy.fc1.in_features - seen.shape[1]  # one that does not see agents may learn to
+    weights["fc1.weight"] = functional.pad(seen, (0, unseen))
+    policy.load_state_dict(weights)
+    return policy
+
+
+def write_policy(policy: RecurrentPolicy, path: Path) -> None:
+    """Write a policy file."""
+    write_atomically(OrderedDict(policy.state_dict()), path)
 
 
 class Driver:

@@ -27,9 +27,8 @@ from lab.sim import controllers
 from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.tables import write_csv
-from lab.train.checkpoint import write_atomically
 from lab.train.mappo import Config, Episode, Trainer
-from lab.train.policy_network import Driver, Weights, as_arrays
+from lab.train.policy_network import Driver, Weights, write_policy
 from lab.train.rewards import Rewards
 from lab.train.traffic import FURTHER_SEED, Task, Traffic
 from models.policy.file import read_weights
@@ -49,7 +48,8 @@ class Trained(NamedTuple):
 
     Attributes:
         score: best geometric mean of the delay in s on validation, by which weights are chosen.
-        before_s, after_s: delays of start and best weights on further seeds.
+        before_s: delays of what MAPPO began with, on further seeds; none without iterations.
+        after_s: delays of the best weights, on the same seeds.
     """
 
     score: float
@@ -57,6 +57,12 @@ class Trained(NamedTuple):
     after_s: Sequence[float]
 
     def __str__(self) -> str:
+        lost = (
+            f"On {len(self.after_s)} runs that have not chosen it, vehicles lose"
+            f" {np.mean(self.after_s):.1f} s under it"
+        )
+        if not self.before_s:
+            return f"{lost}."
         less = estimate(np.subtract(self.before_s, self.after_s))
         judged = "is not more than chance explains"
         if isnan(less.half_width):
@@ -64,9 +70,8 @@ class Trained(NamedTuple):
         elif abs(less.mean) > less.half_width:
             judged = "is more than chance explains"
         return (
-            f"On {len(self.after_s)} runs that have not chosen it, vehicles lose"
-            f" {np.mean(self.after_s):.1f} s under it, and {np.mean(self.before_s):.1f} s under"
-            f" start.th. The difference, {less} s, {judged}."
+            f"{lost}, and {np.mean(self.before_s):.1f} s under start.th. The difference, {less} s,"
+            f" {judged}."
         )
 
 
@@ -104,20 +109,18 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             batch, measured = trainer.prepare(episodes)
             row |= measured | mean_times(episodes) | trainer.learn(batch)
             row["wall_s"] = time.monotonic() - started
-            trainer.average.update_parameters(trainer.actor)
             trainer.iteration += 1
             write_log(folder / "log.csv", rows, row)
             trainer.save(checkpoint)
-            write_atomically(trainer.average_weights(), folder / "last.th")
+            write_policy(trainer.actor, folder / "last.th")
             progress.update()
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
         score = validate(trainer, pool, folder)
         write_log(folder / "log.csv", rows, {"iteration": trainer.iteration, "validation": score})
         tasks = traffic.validation(FURTHER_SEED)
-        before_s, after_s = (
-            delays_s(trainer, pool, read_weights(path, traffic.network), tasks)
-            for path in (start, folder / "best.th")
-        )
+        best, first = (read_weights(each, traffic.network) for each in (folder / "best.th", start))
+        after_s = delays_s(trainer, pool, best, tasks)
+        before_s = delays_s(trainer, pool, first, tasks) if config.iterations else []
     finally:
         progress.close()
         pool.shutdown(cancel_futures=True)
@@ -139,16 +142,15 @@ def write_log(path: Path, rows: list[Row], row: Mapping[str, float]) -> None:
 
 
 def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
-    """Return the geometric mean of the averaged policy's delay in s on validation.
+    """Return the geometric mean of the policy's delay in s on validation.
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
-    weights = trainer.average_weights()
-    losses = delays_s(trainer, pool, as_arrays(weights), trainer.traffic.validation())
+    losses = delays_s(trainer, pool, trainer.weights(), trainer.traffic.validation())
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score
-        write_atomically(weights, folder / "best.th")
+        write_policy(trainer.actor, folder / "best.th")
     return score
 
 

@@ -85,10 +85,7 @@ class OneScenario:
         return [Task(self.scenario, seed) for seed in seeds]
 
 
-# Shares of low, medium, rush-hour and over-saturated traffic, which the safety layer slows most.
-FIRST_SHARES = 0.3, 0.4, 0.3, 0.0  # of the first iteration
-SHARES = 0.2, 0.25, 0.3, 0.25
-GUARDED_SHARES = 0.15, 0.25, 0.35, 0.25
+SHARES = 0.2, 0.25, 0.3, 0.25  # of low, medium, rush-hour and over-saturated traffic
 BREAKDOWNS = 0.2  # share of the hours in which a lane is closed for a while
 
 
@@ -121,7 +118,7 @@ class DrawnHours:
     def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
         first = _first_seed(seed, iteration, n_seeds)
         rng = np.random.default_rng((seed, 1, iteration))
-        hours = [self._draw(rng, begins=iteration == 0) for _ in range(n_seeds)]
+        hours = [self._draw(rng) for _ in range(n_seeds)]
         return [
             self._under_rules(hour._replace(seed=first + number, repeat=repeat))
             for number, hour in enumerate(hours)
@@ -134,14 +131,13 @@ class DrawnHours:
         hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
         return [self._under_rules(hour) for hour in hours]
 
-    def _draw(self, rng: np.random.Generator, begins: bool) -> Task:
-        """Draw an hour; the heaviest traffic and breakdowns join in after the first iteration.
+    def _draw(self, rng: np.random.Generator) -> Task:
+        """Draw an hour.
 
         Times of day and factors are drawn from ranges, so that the policy meets every mix of
         directions and no test scenario exactly.
         """
-        shares = FIRST_SHARES if begins else GUARDED_SHARES if self.guarded else SHARES
-        level = rng.choice(4, p=shares)
+        level = rng.choice(4, p=SHARES)
         if level == 0:
             begin_h, scale = rng.uniform(20, 22), rng.uniform(0.5, 1.3)
         elif level == 1:
@@ -150,7 +146,7 @@ class DrawnHours:
             begin_h = rng.uniform(6.75, 8) if rng.random() < 0.5 else rng.uniform(16, 17.75)
             scale = rng.uniform(0.85, 1.1) if level == 2 else rng.uniform(1.1, 1.35)
         demand = shipped_demand(int(begin_h * 60) * 60, scale=float(scale))
-        breaks_down = rng.random() < BREAKDOWNS and not begins
+        breaks_down = rng.random() < BREAKDOWNS
         scenario = with_breakdown(demand, rng) if breaks_down else shipped_scenario(demand)
         return Task(scenario, 0, effort=demand.scale)
 

@@ -4,7 +4,6 @@ import csv
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,25 +13,21 @@ import pytest
 import torch
 
 from lab.net.importing import import_network
-from lab.sim.controllers import CONTROLS, LongestQueue, PolicyController, policy_control, run
+from lab.sim.controllers import CONTROLS, policy_control, run
+from lab.sim.crossings import crossings_scenario
 from lab.sim.daily_demand import HOUR_S
 from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
-from lab.sim.observation import encode_observation
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from lab.train.__main__ import write_start
-from lab.train.greedy import fits
 from lab.train.planner import Planner
-from lab.train.policy_network import RecurrentPolicy
+from lab.train.policy_network import RecurrentPolicy, first_policy, write_policy
 from lab.train.rewards import Rewards, agents_of_edges, state_dim
 from models.networks.file import network_as_json, read_network_file
-from models.networks.form import JunctionEntry, NetworkFile
 from models.networks.network import network_of
 from models.networks.shipped import NET_FILE, SHIPPED
 from models.policy.form import PolicyForm
-from models.policy.step import PolicyStep
-from models.policy.training_record import TrainingRecord, read_record
+from models.policy.training_record import TrainingRecord, read_record, write_record
 from tests.cities import agent_for, save, small_city
 from tests.documentation import ROOT
 from tests.sim.test_environment import MILL, STATION, scenario_with
@@ -62,6 +57,7 @@ def command(folder: Path, scenario: Scenario, *options: str) -> list[str]:
     files = [f"--network={network}", f"--net={scenario.net}"]
     files += [f"--routes={scenario.demand.files[0]}", f"--output={folder}"]
     size = ["--begin=3600", "--end=4200", "--episodes=2", "--validate-every=2"]
+    size += ["--imitation-rounds=0"]
     return [sys.executable, "-m", "lab.train", *files, *size, *options]
 
 
@@ -94,16 +90,19 @@ def test_a_run_behind_the_safety_layer_is_continued_behind_it_only(tmp_path, sce
     assert "made with safety True, not False" in again.stderr
 
 
-def test_a_run_may_begin_with_the_imitation_of_the_planner(tmp_path, scenario):
+def test_a_run_begins_with_the_imitation_of_the_planner(tmp_path, scenario):
     rounds = "--imitation-rounds=1"
     done = train(tmp_path, scenario, "--safety", "--counts=all", "--iterations=0", rounds)
     assert done.returncode == 0, done.stderr
     assert read_record(tmp_path / "best.th") == TrainingRecord(True, "all")
-    first, start, best = ((tmp_path / f"{name}.th") for name in ("first", "start", "best"))
-    assert first.read_bytes() != start.read_bytes()
-    assert driven(replace(scenario, counts="all", guarded=True), best).arrived > 0
+    behind = replace(scenario, counts="all", guarded=True)
+    untaught = tmp_path / "untaught.th"
+    write_policy(first_policy(network_of(scenario.network), 0, None), untaught)
+    write_record(untaught, TrainingRecord(True, "all"))
+    taught = driven(behind, tmp_path / "best.th")
+    assert taught.delay_s < driven(behind, untaught).delay_s
     with pytest.raises(InvalidScenarioError, match="trained with --counts all"):
-        driven(scenario, best)
+        driven(scenario, tmp_path / "best.th")
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -112,6 +111,15 @@ def test_the_planner_loses_less_time_than_greedy_with_and_without_the_layer(guar
     planned, greedy = (run(scenario, 1, each) for each in (Planner, CONTROLS["greedy"](scenario)))
     assert planned.demanded == greedy.demanded
     assert planned.delay_s < 0.9 * greedy.delay_s
+
+
+def test_the_planner_serves_who_waits_at_a_crossing(monkeypatch):
+    scenario = crossings_scenario(shipped_demand(21 * HOUR_S, 600), walkers_per_hour=400)
+    seen = run(scenario, 1, Planner)
+    monkeypatch.setattr(Environment, "pedestrian_calls", lambda environment: {})
+    unseen = run(scenario, 1, Planner)
+    assert seen.walks == unseen.walks > 0
+    assert seen.walk_delay_s < 0.9 * unseen.walk_delay_s
 
 
 def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):
@@ -136,7 +144,8 @@ def left_in(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--iterations=0", "iterations 0 is less than 1"),
+        ("--iterations=0", "with no round of imitation and no iteration, nothing is trained"),
+        ("--imitation-rounds=-1", "imitation_rounds -1 is negative"),
         ("--start=shy", "shy: no such file"),
     ],
 )
@@ -157,17 +166,8 @@ def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scena
 @pytest.mark.parametrize("agent_id", [True, False], ids=["with one-hot", "without"])
 def test_any_policy_of_the_city_is_a_start_that_does_what_it_did(tmp_path, scenario, agent_id):
     agent = save(agent_for(network_of(scenario.network), agent_id), tmp_path / "agent.th")
-    write_start(scenario.network, 0, tmp_path / "start.th", str(agent))
+    write_policy(first_policy(network_of(scenario.network), 0, agent), tmp_path / "start.th")
     assert driven(scenario, tmp_path / "start.th") == driven(scenario, agent)
-
-
-def test_of_several_starts_the_mean_is_taken(tmp_path, scenario):
-    agents = [agent_for(network_of(scenario.network), seed=seed) for seed in (1, 2)]
-    files = [save(agent, tmp_path / f"{seed}.th") for seed, agent in enumerate(agents)]
-    write_start(scenario.network, 0, tmp_path / "start.th", ",".join(map(str, files)))
-    mean = torch.load(tmp_path / "start.th")
-    for name, weights in agents[0].state_dict().items():
-        assert torch.allclose(mean[name], (weights + agents[1].state_dict()[name]) / 2)
 
 
 def test_the_folder_of_another_citys_run_is_refused_and_stays_as_it_is(tmp_path, scenario):
@@ -237,57 +237,6 @@ def test_edges_belong_to_the_signal_ahead_and_exits_to_the_one_behind():
     station, mill = index[STATION].agent_index, index[MILL].agent_index
     assert agents["west_to_station"] == agents["station_to_west"] == station
     assert agents["station_to_mill"] == mill
-
-
-def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
-    watching = replace(scenario, counts="all")
-    write_start(watching.network, 0, tmp_path / "start.th")
-    started = driven(watching, tmp_path / "start.th").delay_s
-    greedy, fixed = (
-        run(scenario, 1, CONTROLS[each](scenario)).delay_s for each in ("greedy", "fixed time")
-    )
-    assert abs(started - greedy) < (fixed - greedy) / 4
-
-
-def city_of_fifty(scenario: Scenario, growth: float) -> NetworkFile:
-    """Return copies of a junction, each with lanes that hold more vehicles than the one before."""
-    one = scenario.network.junctions[0]
-
-    def copied(number: int) -> JunctionEntry:
-        lanes = tuple(
-            lane.model_copy(update={"capacity": lane.capacity * (1 + growth) ** number})
-            for lane in one.lanes
-        )
-        return one.model_copy(update={"id": f"a{number}", "agent_index": number, "lanes": lanes})
-
-    return scenario.network.model_copy(update={"junctions": tuple(map(copied, range(50)))})
-
-
-def test_a_city_with_more_phases_than_units_starts_from_random_weights(tmp_path, scenario):
-    assert fits(scenario.network)
-    city = city_of_fifty(scenario, 0.2)
-    assert not fits(city)
-    write_start(city, 0, tmp_path / "start.th")
-    assert PolicyStep.load(tmp_path / "start.th", network_of(city)).form.n_agents == 50
-
-
-def test_junctions_of_the_same_form_share_the_units_that_begin_as_greedy(tmp_path, scenario):
-    city = city_of_fifty(scenario, 0.001)
-    assert fits(city)
-    write_start(city, 0, tmp_path / "start.th")
-    network = network_of(city)
-    step = PolicyStep.load(tmp_path / "start.th", network)
-    for place, lane in enumerate(city.junctions[0].lanes):
-        counted = np.eye(len(city.junctions[0].lanes))[place] * 6
-        observed = {
-            each.id: encode_observation(
-                0, len(each.phases), True, counted, network.junctions[each.id].scales
-            )
-            for each in city.junctions
-        }
-        chosen = PolicyController(step, network).act(observed)
-        present = dict.fromkeys(chosen, 0)
-        assert chosen == LongestQueue(city).decide(present, Counter({lane.id: 6}).__getitem__)
 
 
 SMALL = "--iterations=3", "--validation-seeds=1"

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from lab.train.imitation import Demonstration, Student, likelihoods
+from lab.train.imitation import TEMPERATURE_S, Demonstration, Student, likelihoods
+from lab.train.policy_network import first_policy
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, PolicyForm
 
@@ -13,7 +14,8 @@ N_AGENTS, N_DECISIONS = SHIPPED.n_agents, 20
 
 
 def student_of(demonstrations: Iterable[Demonstration] = (), seed: int = 0) -> Student:
-    student = Student(SHIPPED, SHIPPED_POLICY, {"seed": seed})
+    policy = first_policy(SHIPPED, seed, SHIPPED_POLICY)
+    student = Student(SHIPPED, policy, {"seed": seed})
     for each in demonstrations:
         student.watch(each)
     return student
@@ -33,7 +35,7 @@ def demonstrations() -> list[Demonstration]:
 
 
 def test_the_cheaper_a_plan_the_likelier_is_its_action():
-    costs = {name: np.array([3.0, 1.0]) for name in SHIPPED.ids}
+    costs = {name: np.array([3.0, 3.0 - TEMPERATURE_S]) for name in SHIPPED.ids}
     first, *others = SHIPPED.ids
     costs[first] = np.array([4.0, np.inf, 4.0, np.inf])
     targets = likelihoods(costs, SHIPPED)

@@ -9,7 +9,6 @@ import pytest
 from lab.train import __main__ as training
 from lab.train.mappo import Config
 from lab.train.run import Trained
-from models.policy.form import SHIPPED_POLICY
 
 
 @pytest.mark.parametrize(
@@ -49,12 +48,15 @@ def test_only_a_map_of_resco_that_is_there_is_trained_for(
     ],
 )
 def test_the_end_of_a_training_says_whether_it_was_more_than_chance(after_s, sentence):
+    assert str(Trained(40.0, [], [41.0, 43.0])).endswith(
+        " chosen it, vehicles lose 42.0 s under it."
+    )
     said = str(Trained(40.0, [44.0, 46.0, 45.0], after_s))
     assert said.startswith("On 3 runs that have not chosen it, vehicles lose")
     assert sentence in said
 
 
-def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Config, int, str]:
+def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> Config:
     begun: list[argparse.Namespace] = []
     monkeypatch.setattr(sys, "argv", ["training", *options, "--output", "run"])
     monkeypatch.setattr(training, "run", begun.append)
@@ -63,15 +65,15 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Config,
 
 
 def test_without_a_network_the_shipped_policies_are_made(monkeypatch):
-    assert settings_of(monkeypatch) == (training.POLICY, 0, "greedy")
-    safe = settings_of(monkeypatch, "--safety", "--counts", "all", "--cyclic")
-    assert safe == (Config(iterations=0), 14, str(SHIPPED_POLICY))
-    changed, rounds, start = settings_of(monkeypatch, "--iterations", "5", "--start", "a.th")
-    assert (changed, rounds, start) == (replace(training.POLICY, iterations=5), 0, "a.th")
+    shipped = Config(imitation_rounds=14, iterations=0)
+    assert settings_of(monkeypatch) == shipped
+    assert settings_of(monkeypatch, "--safety", "--counts", "all", "--cyclic") == shipped
+    changed = settings_of(monkeypatch, "--iterations", "5", "--gamma", "0.9")
+    assert changed == replace(shipped, iterations=5, gamma=0.9)
 
 
 def test_in_a_city_all_episodes_repeat_one_traffic(monkeypatch):
     city = "--network", "city.json"
-    assert settings_of(monkeypatch, *city) == (Config(), 0, "greedy")
-    settings, rounds, _ = settings_of(monkeypatch, *city, "--safety", "--episodes", "6")
-    assert (settings, rounds) == (Config(episodes=6, repeats=6), 0)
+    assert settings_of(monkeypatch, *city) == Config()
+    settings = settings_of(monkeypatch, *city, "--safety", "--episodes", "6")
+    assert settings == Config(episodes=6, repeats=6)

@@ -131,28 +131,18 @@ def test_initial_policy_is_nearly_uniform_with_orthogonal_weights():
     assert logits.abs().max() < 0.1
 
 
-def test_kept_weights_follow_the_actors_slowly():
-    trainer = trainer_of(replace(CONFIG, average_decay=0.75))
-    for value in (0.0, 4.0):
-        torch.nn.init.constant_(trainer.actor.fc2.bias, value)
-        trainer.average.update_parameters(trainer.actor)
-    assert trainer.average_weights()["fc2.bias"].tolist() == pytest.approx([1.0] * N_ACTIONS)
-
-
 def test_resumed_trainer_learns_as_the_first_would_have(tmp_path, batch):
-    config = replace(CONFIG, rate_factor=2.0, target_kl=1e-9, average_decay=0.75)
+    config = replace(CONFIG, rate_factor=2.0, target_kl=1e-9)
     first, second = trainer_of(config), trainer_of(config)
     for _ in range(2):
         first.learn(batch)
-        first.average.update_parameters(first.actor)
     assert first.actor_scale == 0.25
     first.save(tmp_path / "checkpoint.pt")
     second.resume(tmp_path / "checkpoint.pt")
     assert first.learn(batch) == second.learn(batch)
-    for network in ("actor", "average"):
-        resumed = getattr(second, network).state_dict()
-        for name, tensor in getattr(first, network).state_dict().items():
-            assert torch.equal(tensor, resumed[name])
+    resumed = second.actor.state_dict()
+    for name, tensor in first.actor.state_dict().items():
+        assert torch.equal(tensor, resumed[name])
 
 
 def test_a_checkpoint_of_another_configuration_or_of_other_rules_is_refused(tmp_path, city):
