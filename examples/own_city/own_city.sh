@@ -19,5 +19,5 @@ TABLE
 greenwave lab demand town.net.xml --entries entries.csv --end 900 --output town.rou.xml
 
 TRAFFIC=(--network town.json --net town.net.xml --routes town.rou.xml --begin 0 --end 900 --counts all)
-python -m lab.train "${TRAFFIC[@]}" --iterations 5 --output training
+python -m lab.train "${TRAFFIC[@]}" --imitation-rounds 4 --iterations 4 --output training
 greenwave lab evaluate "${TRAFFIC[@]}" --seeds 3 --policy training/best.th --output evaluation

@@ -227,9 +227,9 @@ def _weights(ways: Sequence[tuple[str, float]], shared: bool) -> list[float]:
     return [best.pop(lane, 0.0) for lane, _ in ways]
 
 
-def shares_served(junction: JunctionEntry, rule: QueueRule = GREEDY) -> NDArray[np.float64]:
-    """Return (phases, lanes): which share of each lane's vehicles a phase serves."""
-    ways = _Ways(junction, rule)
+def shares_served(junction: JunctionEntry) -> NDArray[np.float64]:
+    """Return (phases, lanes): which share of each lane's vehicles a phase serves under greedy."""
+    ways = _Ways(junction, GREEDY)
     places = {lane.id: place for place, lane in enumerate(junction.lanes)}
     shares = np.zeros((len(junction.phases), len(places)))
     for way, lane in enumerate(ways.incoming):

@@ -1,8 +1,8 @@
 """Train a policy for a network: ``python -m lab.train --network city.json ...``.
 
-It imitates a planner that sees every vehicle, and continues with MAPPO. Without --network it makes
-a policy for the shipped network, from hours of all levels of traffic. The same command resumes a
-killed run. Evaluations have other seeds, 1 and onwards.
+From greedy's rule, it imitates a planner that sees every vehicle, and MAPPO continues from what
+validates better. Without --network it makes a policy for the shipped network, from hours of all
+levels of traffic. The same command resumes a killed run. Evaluations have other seeds, 1 and on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from concurrent.futures import BrokenExecutor
+from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_type_hints
@@ -25,14 +26,16 @@ from lab.sim.options import add_scenario, refuse_city_options, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError
+from lab.train.greedy import make_greedy
 from lab.train.imitation import imitate
 from lab.train.mappo import Config
-from lab.train.policy_network import first_policy, read_state_dict, write_policy
-from lab.train.run import train
+from lab.train.policy_network import first_policy, write_policy
+from lab.train.run import best_of, train
 from lab.train.traffic import VALIDATION_SEED, DrawnHours, OneScenario, Traffic
 from models.networks.file import InvalidNetworkError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
+from models.policy.file import read_weights
 from models.policy.form import InvalidPolicyFileError
 
 # Settings of the shipped network's policies, for which MAPPO after more rounds brings little.
@@ -40,7 +43,6 @@ SHIPPED_CONFIG = Config(imitation_rounds=14, iterations=0)
 
 LEFT = """{trained}
 {output}/best.th      the policy: {trained.score:.1f} s of mean delay on validation seeds
-{output}/last.th      the policy of the last iteration
 {output}/start.th     what MAPPO began with
 {output}/log.csv      a row per iteration
 {output}/checkpoint.pt what the same command continues from"""
@@ -72,8 +74,8 @@ def main() -> None:
         "--start",
         type=Path,
         metavar="FILE",
-        help="the policy that a run begins with, such as best.th of another run (default: random"
-        " weights)",
+        help="the policy that a run begins with, such as best.th of another run (default: greedy's"
+        " rule as weights)",
     )
     parser.add_argument("--validation-seeds", type=int, help="of a validation (default 6, or 2)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
@@ -123,9 +125,13 @@ def run(options: argparse.Namespace) -> None:
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
         policy = first_policy(traffic.network, config.seed, options.start)
+        if options.start is None:
+            make_greedy(policy, network)
         output.mkdir(parents=True, exist_ok=True)
         if config.imitation_rounds:
+            first = deepcopy(policy)
             imitate(config, traffic, policy, output / "imitation.pt", options.workers)
+            policy = best_of((policy, first), config, traffic, options.workers)
         write_policy(policy, start)
     trained = train(config, output, options.workers, traffic, start)
     tqdm.write(LEFT.format(output=output.resolve(), trained=trained))
@@ -176,7 +182,7 @@ def _map_of(folder: Path) -> Scenario:
 def check_start(file: NetworkFile, path: Path) -> None:
     """Raise InvalidCheckpointError where a run of another network has begun."""
     try:
-        read_state_dict(path, network_of(file))
+        read_weights(path, network_of(file))
     except InvalidPolicyFileError as error:
         raise InvalidCheckpointError(
             f"{path.parent} holds a run of another city; name another folder ({error})"

@@ -6,7 +6,6 @@ This module is the definition that training uses and that the serving step in
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,12 +100,6 @@ def initialise(network: nn.Module, output: nn.Linear, output_gain: float) -> Non
             nn.init.zeros_(module.bias_hh)
 
 
-def read_state_dict(path: str | os.PathLike[str], network: Network) -> dict[str, Tensor]:
-    """Read and check a policy file, as :func:`models.policy.file.read_weights` does."""
-    weights = read_weights(path, network)
-    return {name: torch.from_numpy(each) for name, each in weights.items()}
-
-
 def first_policy(network: Network, seed: int, start: Path | None) -> RecurrentPolicy:
     """Return what a run begins with: random weights that the seed draws, or those of a file.
 
@@ -118,7 +111,7 @@ def first_policy(network: Network, seed: int, start: Path | None) -> RecurrentPo
     if start is None:
         initialise(policy, policy.fc2, output_gain=0.01)
         return policy
-    weights = read_state_dict(start, network)
+    weights = {name: torch.from_numpy(each) for name, each in read_weights(start, network).items()}
     seen = weights["fc1.weight"]
     unseen = policy.fc1.in_features - seen.shape[1]  # one that does not see agents may learn to
     weights["fc1.weight"] = functional.pad(seen, (0, unseen))

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from lab.evaluate.statistics import estimate
@@ -28,7 +27,7 @@ from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.tables import write_csv
 from lab.train.mappo import Config, Episode, Trainer
-from lab.train.policy_network import Driver, Weights, write_policy
+from lab.train.policy_network import Driver, RecurrentPolicy, Weights, as_arrays, write_policy
 from lab.train.rewards import Rewards
 from lab.train.traffic import FURTHER_SEED, Task, Traffic
 from models.policy.file import read_weights
@@ -78,8 +77,7 @@ class Trained(NamedTuple):
 def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: Path) -> Trained:
     """Run all iterations that the folder does not have yet, and compare start and end.
 
-    ``best.th`` is what validated best, ``last.th`` what the last iteration left; each has a record
-    of its training.
+    ``best.th`` is what validated best, with a record of its training.
 
     Args:
         start: the policy to begin with.
@@ -87,15 +85,12 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
     Raises:
         InvalidPolicyFileError, InvalidCheckpointError: what to start or continue from is unusable.
     """
-    torch.set_num_threads(1)  # sums in another order would bend the curve
     trainer = Trainer(config, traffic, start)
-    folder.mkdir(parents=True, exist_ok=True)
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(checkpoint)
     record = TrainingRecord(traffic.settings["safety"], traffic.settings["counts"])
-    for name in ("best.th", "last.th"):
-        write_record(folder / name, record)
+    write_record(folder / "best.th", record)
     rows = read_log(folder / "log.csv", trainer.iteration)
     pool = make_pool(workers)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
@@ -112,15 +107,14 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             trainer.iteration += 1
             write_log(folder / "log.csv", rows, row)
             trainer.save(checkpoint)
-            write_policy(trainer.actor, folder / "last.th")
             progress.update()
             progress.set_postfix({name: f"{row[name]:.3g}" for name in SHOWN if name in row})
         score = validate(trainer, pool, folder)
         write_log(folder / "log.csv", rows, {"iteration": trainer.iteration, "validation": score})
         tasks = traffic.validation(FURTHER_SEED)
         best, first = (read_weights(each, traffic.network) for each in (folder / "best.th", start))
-        after_s = delays_s(trainer, pool, best, tasks)
-        before_s = delays_s(trainer, pool, first, tasks) if config.iterations else []
+        after_s = delays_s(config, traffic, pool, best, tasks)
+        before_s = delays_s(config, traffic, pool, first, tasks) if config.iterations else []
     finally:
         progress.close()
         pool.shutdown(cancel_futures=True)
@@ -146,7 +140,8 @@ def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
-    losses = delays_s(trainer, pool, trainer.weights(), trainer.traffic.validation())
+    traffic, weights = trainer.traffic, trainer.weights()
+    losses = delays_s(trainer.config, traffic, pool, weights, traffic.validation())
     score = float(np.exp(np.mean(np.log(losses))))
     if score < trainer.best_score:
         trainer.best_score = score
@@ -154,14 +149,28 @@ def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
     return score
 
 
+def best_of(
+    policies: Sequence[RecurrentPolicy], config: Config, traffic: Traffic, workers: int
+) -> RecurrentPolicy:
+    """Return the policy with the lowest geometric mean of the delay on validation."""
+    pool, tasks = make_pool(workers), traffic.validation()
+    try:
+        delays = [
+            delays_s(config, traffic, pool, as_arrays(each.state_dict()), tasks)
+            for each in policies
+        ]
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return policies[int(np.argmin([np.log(each).mean() for each in delays]))]
+
+
 def delays_s(
-    trainer: Trainer, pool: Executor, weights: Weights, tasks: Sequence[Task]
+    config: Config, traffic: Traffic, pool: Executor, weights: Weights, tasks: Sequence[Task]
 ) -> list[float]:
     """Return the delay of a policy in each task, in s."""
-    running = [pool.submit(judge_policy, trainer.traffic, weights, task) for task in tasks]
-    weight = trainer.config.pedestrian_weight
+    running = [pool.submit(judge_policy, traffic, weights, task) for task in tasks]
     return [
-        each.result().weighed_delay_s(weight, task.scenario.bus_weight)
+        each.result().weighed_delay_s(config.pedestrian_weight, task.scenario.bus_weight)
         for task, each in zip(tasks, running, strict=True)
     ]
 

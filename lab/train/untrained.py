@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import OrderedDict
 from pathlib import Path
 
 import torch
 
-from lab.train.policy_network import RecurrentPolicy
-from models.atomic_write import atomic_write
+from lab.train.policy_network import RecurrentPolicy, write_policy
 from models.networks.file import InvalidNetworkError
 from models.networks.network import Network, read_network
 from models.policy.form import PolicyForm
@@ -24,10 +22,10 @@ _SCALE = 3.0  # so large that different observations give clearly different conf
 def save_untrained(path: Path, network: Network) -> None:
     """Write a policy file in the form of :mod:`models.policy.form`."""
     torch.manual_seed(0)
-    weights = RecurrentPolicy(PolicyForm.of(network)).state_dict()
+    policy = RecurrentPolicy(PolicyForm.of(network))
+    policy.load_state_dict({name: each * _SCALE for name, each in policy.state_dict().items()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        torch.save(OrderedDict((name, each * _SCALE) for name, each in weights.items()), file)
+    write_policy(policy, path)
 
 
 def main() -> int:

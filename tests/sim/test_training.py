@@ -20,9 +20,13 @@ from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
+from lab.train.greedy import make_greedy
+from lab.train.mappo import Config
 from lab.train.planner import Planner
 from lab.train.policy_network import RecurrentPolicy, first_policy, write_policy
 from lab.train.rewards import Rewards, agents_of_edges, state_dim
+from lab.train.run import best_of
+from lab.train.traffic import OneScenario
 from models.networks.file import network_as_json, read_network_file
 from models.networks.network import network_of
 from models.networks.shipped import NET_FILE, SHIPPED
@@ -69,8 +73,7 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     done = train(tmp_path, scenario, "--iterations=1")
     assert done.returncode == 0, done.stderr
     assert f"--policy {tmp_path / 'best.th'}" in done.stderr + done.stdout
-    for kept in ("best.th", "last.th"):
-        assert driven(scenario, tmp_path / kept).demanded == len(EVERY_SECOND)
+    assert driven(scenario, tmp_path / "best.th").demanded == len(EVERY_SECOND)
     with (tmp_path / "log.csv").open(newline="") as file:
         assert [row["iteration"] for row in csv.DictReader(file)] == ["0", "1"]
     again = train(tmp_path, scenario, "--iterations=2")
@@ -237,6 +240,24 @@ def test_edges_belong_to_the_signal_ahead_and_exits_to_the_one_behind():
     station, mill = index[STATION].agent_index, index[MILL].agent_index
     assert agents["west_to_station"] == agents["station_to_west"] == station
     assert agents["station_to_mill"] == mill
+
+
+def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
+    watching = replace(scenario, counts="all")
+    assert train(tmp_path, watching, "--iterations=1", "--counts=all").returncode == 0
+    started = driven(watching, tmp_path / "start.th").delay_s
+    greedy, fixed = (
+        run(scenario, 1, CONTROLS[each](scenario)).delay_s for each in ("greedy", "fixed time")
+    )
+    assert abs(started - greedy) < (fixed - greedy) / 4
+
+
+def test_mappo_continues_from_what_validates_better(scenario):
+    traffic, network = OneScenario(scenario, n_validation=1), network_of(scenario.network)
+    shy, greedy = (first_policy(network, seed, None) for seed in (0, 0))
+    make_greedy(greedy, scenario.network)
+    for policies in ((shy, greedy), (greedy, shy)):
+        assert best_of(policies, Config(), traffic, workers=1) is greedy
 
 
 SMALL = "--iterations=3", "--validation-seeds=1"

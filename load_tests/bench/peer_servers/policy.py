@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
-from lab.train.policy_network import RecurrentPolicy, mask_logits, read_state_dict
+from lab.train.policy_network import first_policy, mask_logits
 from models.networks.shipped import JUNCTIONS, SHIPPED
-from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY, PolicyForm
+from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
 
 encode = InputLayout(SHIPPED).encode
@@ -25,9 +26,8 @@ Step = Callable[[str, list[float]], tuple[int, float]]
 def torch_step() -> Step:
     """Load the policy into eager PyTorch."""
     torch.set_num_threads(1)
-    path = os.environ.get("MAPPO_AGENT_PATH", str(SHIPPED_POLICY))
-    policy = RecurrentPolicy(PolicyForm.of(SHIPPED)).eval()
-    policy.load_state_dict(read_state_dict(path, SHIPPED))
+    path = Path(os.environ.get("MAPPO_AGENT_PATH", SHIPPED_POLICY))
+    policy = first_policy(SHIPPED, 0, path).eval()
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
     masks = {id: torch.tensor([SHIPPED.avail_actions(id)]) for id in JUNCTIONS}
 
