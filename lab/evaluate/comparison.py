@@ -59,7 +59,7 @@ class Comparison:
         counted: vehicles per hour by approach, to which the page compares the traffic.
 
     Raises:
-        InvalidDemandError: a count is of no approach.
+        InvalidDemandError: a road with a count is not an approach.
     """
 
     scenario: Scenario
@@ -71,7 +71,7 @@ class Comparison:
     def __post_init__(self) -> None:
         approaches = roads_behind(self.scenario.network)
         if other := next((each for each in self.counted if each not in approaches), None):
-            raise InvalidDemandError(f"The count of {other} is of no road that ends at a signal.")
+            raise InvalidDemandError(f"{other} has a count, but does not end at a signal.")
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:

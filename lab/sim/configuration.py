@@ -119,9 +119,8 @@ def sumo_options() -> Mapping[str, Option]:
     """Return the options of the installed SUMO, by their names and synonyms."""
     import sumo  # commands know their options without it
 
-    made = run_child(
-        [str(Path(sumo.SUMO_HOME, "bin", "sumo")), "--save-template=-"], TEMPLATE_TIMEOUT_S
-    )
+    program = str(Path(sumo.SUMO_HOME, "bin", "sumo"))
+    made = run_child([program, "--save-template=-"], TEMPLATE_TIMEOUT_S)
     made.check_returncode()
     options: dict[str, Option] = {}
     for section in ET.fromstring(made.stdout):

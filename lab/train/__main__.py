@@ -27,10 +27,10 @@ from lab.sim.options import add_scenario, refuse_city_options, scenario_of
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError
-from lab.train.greedy import make_greedy
+from lab.train.greedy import greedy_policy
 from lab.train.imitation import imitate
 from lab.train.mappo import Config
-from lab.train.policy_network import first_policy, write_policy
+from lab.train.policy_network import read_policy, write_policy
 from lab.train.run import best_of, train
 from lab.train.traffic import VALIDATION_SEED, DrawnHours, OneScenario, Traffic
 from models.networks.file import InvalidNetworkError
@@ -124,9 +124,9 @@ def run(options: argparse.Namespace) -> None:
         if isinstance(traffic, OneScenario):
             check_signals(traffic.scenario)
             check_routes(traffic.scenario)
-        policy = first_policy(traffic.network, config.seed, options.start)
-        if options.start is None:
-            make_greedy(policy, network)
+        torch.manual_seed(config.seed)
+        given = options.start
+        policy = read_policy(given, traffic.network) if given else greedy_policy(network)
         output.mkdir(parents=True, exist_ok=True)
         if config.imitation_rounds:
             first = deepcopy(policy)
@@ -144,11 +144,8 @@ def run(options: argparse.Namespace) -> None:
 def settings_of(options: argparse.Namespace) -> Config:
     is_shipped = options.network is None and options.resco is None
     config = SHIPPED_CONFIG if is_shipped else Config()
-    given = {
-        each.name: getattr(options, each.name)
-        for each in fields(Config)
-        if getattr(options, each.name, None) is not None
-    }
+    chosen = {name: value for name, value in vars(options).items() if value is not None}
+    given = {each.name: chosen[each.name] for each in fields(Config) if each.name in chosen}
     if not is_shipped:
         given.setdefault("repeats", given.get("episodes", config.episodes))
     return replace(config, **given)

@@ -13,9 +13,9 @@ import torch
 
 from lab.sim.controllers import shares_served, walks_served
 from lab.sim.environment import CALL_S
-from lab.train.policy_network import RecurrentPolicy
+from lab.train.policy_network import RecurrentPolicy, new_policy
 from models.networks.form import JunctionEntry, NetworkFile
-from models.networks.network import LONGEST_CALL_S
+from models.networks.network import LONGEST_CALL_S, network_of
 from models.policy.form import HIDDEN_DIM
 
 TEMPERATURE = 0.7  # vehicles by which a phase that serves fewer is e times less likely
@@ -29,15 +29,15 @@ SAME_FORM = 0.1  # by how much the weights of junctions that share units may dif
 
 
 @torch.no_grad()
-def make_greedy(policy: RecurrentPolicy, network: NetworkFile) -> None:
-    """Set the weights of some units, from the first on; the others keep theirs.
+def greedy_policy(network: NetworkFile) -> RecurrentPolicy:
+    """Return a policy of which some units, from the first on, have the rule; the others are random.
 
-    A network with more phases than there are units, and some to spare, leaves all as they are.
+    All are where the network has more phases than there are units, and some to spare.
 
     Args:
-        policy: of the network, with the agents' one-hot in its input.
         network: with the states of its phases and its links.
     """
+    policy = new_policy(network_of(network))
     rows = [_inputs(each, policy.fc1.in_features) for each in network.junctions]
     others, first_agent = OTHERS, policy.fc1.in_features - len(network.junctions)
     if network.pedestrian_calls:
@@ -49,7 +49,7 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile) -> None:
             inputs[:, first : first + walks.shape[1]] = VEHICLE * CALLED_VEHICLES * walks
     forms = _forms(rows)
     if sum(len(rows[first]) for first, *_ in forms) > HIDDEN_DIM - SPARE:
-        return
+        return policy
     unit = 0
     for form in forms:
         agents = [first_agent + network.junctions[each].agent_index for each in form]
@@ -66,6 +66,7 @@ def make_greedy(policy: RecurrentPolicy, network: NetworkFile) -> None:
             policy.fc2.weight[:, unit] = 0
             policy.fc2.weight[phase, unit] = 1 / (VEHICLE * TEMPERATURE)
             unit += 1
+    return policy
 
 
 def _forms(rows: Sequence[torch.Tensor]) -> list[list[int]]:

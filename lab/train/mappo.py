@@ -26,8 +26,9 @@ from lab.train.policy_network import (
     Weights,
     as_arrays,
     avail_actions_of,
-    first_policy,
     initialise,
+    new_policy,
+    read_policy,
     unroll,
 )
 from lab.train.rewards import state_dim
@@ -304,7 +305,8 @@ class Trainer(Resumable):
         network = traffic.network
         self.iteration = 0
         self.best_score = float("inf")
-        self.actor = first_policy(network, config.seed, start)
+        torch.manual_seed(config.seed)
+        self.actor = read_policy(start, network) if start else new_policy(network)
         self.critic = CentralCritic(state_dim(traffic.example), network.n_agents)
         self.avail_actions = avail_actions_of(network)
         initialise(self.critic, self.critic.values, output_gain=1.0)

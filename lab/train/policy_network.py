@@ -100,21 +100,23 @@ def initialise(network: nn.Module, output: nn.Linear, output_gain: float) -> Non
             nn.init.zeros_(module.bias_hh)
 
 
-def first_policy(network: Network, seed: int, start: Path | None) -> RecurrentPolicy:
-    """Return what a run begins with: random weights that the seed draws, or those of a file.
+def new_policy(network: Network) -> RecurrentPolicy:
+    """Return a policy with random weights."""
+    policy = RecurrentPolicy(PolicyForm.of(network))
+    initialise(policy, policy.fc2, output_gain=0.01)
+    return policy
+
+
+def read_policy(path: Path, network: Network) -> RecurrentPolicy:
+    """Read a policy file; a policy that does not see agents may learn to.
 
     Raises:
         InvalidPolicyFileError: the file is not a policy of this network.
     """
-    torch.manual_seed(seed)
     policy = RecurrentPolicy(PolicyForm.of(network))
-    if start is None:
-        initialise(policy, policy.fc2, output_gain=0.01)
-        return policy
-    weights = {name: torch.from_numpy(each) for name, each in read_weights(start, network).items()}
+    weights = {name: torch.from_numpy(each) for name, each in read_weights(path, network).items()}
     seen = weights["fc1.weight"]
-    unseen = policy.fc1.in_features - seen.shape[1]  # one that does not see agents may learn to
-    weights["fc1.weight"] = functional.pad(seen, (0, unseen))
+    weights["fc1.weight"] = functional.pad(seen, (0, policy.fc1.in_features - seen.shape[1]))
     policy.load_state_dict(weights)
     return policy
 

@@ -140,9 +140,7 @@ def validate(trainer: Trainer, pool: Executor, folder: Path) -> float:
 
     The weights with the lowest one so far are kept in ``best.th``.
     """
-    traffic, weights = trainer.traffic, trainer.weights()
-    losses = delays_s(trainer.config, traffic, pool, weights, traffic.validation())
-    score = float(np.exp(np.mean(np.log(losses))))
+    score = mean_delay_s(trainer.config, trainer.traffic, pool, trainer.weights())
     if score < trainer.best_score:
         trainer.best_score = score
         write_policy(trainer.actor, folder / "best.th")
@@ -153,15 +151,20 @@ def best_of(
     policies: Sequence[RecurrentPolicy], config: Config, traffic: Traffic, workers: int
 ) -> RecurrentPolicy:
     """Return the policy with the lowest geometric mean of the delay on validation."""
-    pool, tasks = make_pool(workers), traffic.validation()
+    pool = make_pool(workers)
     try:
-        delays = [
-            delays_s(config, traffic, pool, as_arrays(each.state_dict()), tasks)
-            for each in policies
+        scores = [
+            mean_delay_s(config, traffic, pool, as_arrays(each.state_dict())) for each in policies
         ]
     finally:
         pool.shutdown(cancel_futures=True)
-    return policies[int(np.argmin([np.log(each).mean() for each in delays]))]
+    return policies[int(np.argmin(scores))]
+
+
+def mean_delay_s(config: Config, traffic: Traffic, pool: Executor, weights: Weights) -> float:
+    """Return the geometric mean of a policy's delay on validation, in s."""
+    delays = delays_s(config, traffic, pool, weights, traffic.validation())
+    return float(np.exp(np.mean(np.log(delays))))
 
 
 def delays_s(

@@ -228,21 +228,17 @@ class SafetyLayer:
 
     def _between(self, old: str, new: str, green_s: int) -> Iterator[Step]:
         """Yield the states before the next green: each link's yellow, red, and red and yellow."""
-        state = yellow_state(old, new)
-        begins = {
-            link for link, pair in enumerate(zip(old, new, strict=True)) if pair in _FROM_RED
-        } - self._walks
-        prepares_s = green_s - self._red_yellow_s if begins else green_s
-        overs_s = {s for letter, s in zip(state, self._yellow_s, strict=True) if letter == "y"}
-
-        def letter_at(after_s: int, link: int) -> str:
-            if state[link] == "y" and self._yellow_s[link] <= after_s:
-                return "r"
-            return "u" if link in begins and after_s >= prepares_s else state[link]
-
-        for after_s in sorted({0, prepares_s, *overs_s}):
+        shown: list[tuple[str, str, int]] = []  # each link's letter, its next, and from when
+        for link, letter in enumerate(yellow_state(old, new)):
+            if letter == "y":
+                shown.append(("y", "r", self._yellow_s[link]))
+            elif (letter, new[link]) in _FROM_RED and link not in self._walks:
+                shown.append(("r", "u", green_s - self._red_yellow_s))
+            else:
+                shown.append((letter, letter, 0))
+        for after_s in sorted({0, *(from_s for *_, from_s in shown)}):
             if after_s < green_s:
-                letters = (letter_at(after_s, link) for link in range(len(state)))
+                letters = (then if from_s <= after_s else now for now, then, from_s in shown)
                 yield Step(after_s, "".join(letters))
 
 

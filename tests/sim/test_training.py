@@ -20,10 +20,10 @@ from lab.sim.environment import Environment
 from lab.sim.metrics import Metrics
 from lab.sim.scenario import InvalidScenarioError, Scenario
 from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
-from lab.train.greedy import make_greedy
+from lab.train.greedy import greedy_policy
 from lab.train.mappo import Config
 from lab.train.planner import Planner
-from lab.train.policy_network import RecurrentPolicy, first_policy, write_policy
+from lab.train.policy_network import RecurrentPolicy, new_policy, read_policy, write_policy
 from lab.train.rewards import Rewards, agents_of_edges, state_dim
 from lab.train.run import best_of
 from lab.train.traffic import OneScenario
@@ -100,7 +100,7 @@ def test_a_run_begins_with_the_imitation_of_the_planner(tmp_path, scenario):
     assert read_record(tmp_path / "best.th") == TrainingRecord(True, "all")
     behind = replace(scenario, counts="all", guarded=True)
     untaught = tmp_path / "untaught.th"
-    write_policy(first_policy(network_of(scenario.network), 0, None), untaught)
+    write_policy(new_policy(network_of(scenario.network)), untaught)
     write_record(untaught, TrainingRecord(True, "all"))
     taught = driven(behind, tmp_path / "best.th")
     assert taught.delay_s < driven(behind, untaught).delay_s
@@ -169,7 +169,7 @@ def test_a_net_of_another_city_is_refused_and_nothing_is_written(tmp_path, scena
 @pytest.mark.parametrize("agent_id", [True, False], ids=["with one-hot", "without"])
 def test_any_policy_of_the_city_is_a_start_that_does_what_it_did(tmp_path, scenario, agent_id):
     agent = save(agent_for(network_of(scenario.network), agent_id), tmp_path / "agent.th")
-    write_policy(first_policy(network_of(scenario.network), 0, agent), tmp_path / "start.th")
+    write_policy(read_policy(agent, network_of(scenario.network)), tmp_path / "start.th")
     assert driven(scenario, tmp_path / "start.th") == driven(scenario, agent)
 
 
@@ -254,8 +254,7 @@ def test_the_policy_begins_with_what_greedy_does(tmp_path, scenario):
 
 def test_mappo_continues_from_what_validates_better(scenario):
     traffic, network = OneScenario(scenario, n_validation=1), network_of(scenario.network)
-    shy, greedy = (first_policy(network, seed, None) for seed in (0, 0))
-    make_greedy(greedy, scenario.network)
+    shy, greedy = new_policy(network), greedy_policy(scenario.network)
     for policies in ((shy, greedy), (greedy, shy)):
         assert best_of(policies, Config(), traffic, workers=1) is greedy
 

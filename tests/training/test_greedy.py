@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from lab.sim.observation import encode_observation
-from lab.train.greedy import make_greedy
-from lab.train.policy_network import first_policy
+from lab.train.greedy import greedy_policy
+from lab.train.policy_network import new_policy
 from models.networks.form import NetworkFile
 from models.networks.network import network_of
 from models.policy.form import HIDDEN_DIM
@@ -35,8 +36,8 @@ def town_of(n_junctions: int, growth: float = 0.0) -> NetworkFile:
 def choose(*counts: float, present: int = 2, town: NetworkFile = town_of(2)) -> list[int]:  # noqa: B008
     """Return what each junction does where all have these vehicles on their lanes."""
     network = network_of(town)
-    policy = first_policy(network, 0, None)
-    make_greedy(policy, town)
+    torch.manual_seed(0)
+    policy = greedy_policy(town)
     weights = {name: each.numpy() for name, each in policy.state_dict().items()}
     seen = encode_observation(present, len(STATES), True, counts, CAPACITIES)
     inputs = InputLayout(network).encode_all(dict.fromkeys(network.ids, seen))
@@ -64,7 +65,8 @@ def test_junctions_of_the_same_form_share_the_units_that_begin_as_greedy():
 
 def test_a_city_with_more_phases_than_units_begins_with_random_weights():
     city = town_of(50, 0.15)
-    policy, untouched = (first_policy(network_of(city), 0, None) for _ in range(2))
-    make_greedy(policy, city)
-    for name, weights in untouched.state_dict().items():
-        assert policy.state_dict()[name].equal(weights)
+    torch.manual_seed(0)
+    random = new_policy(network_of(city)).state_dict()
+    torch.manual_seed(0)
+    for name, weights in greedy_policy(city).state_dict().items():
+        assert weights.equal(random[name])

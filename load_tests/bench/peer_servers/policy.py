@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from lab.train.policy_network import first_policy, mask_logits
+from lab.train.policy_network import mask_logits, read_policy
 from models.networks.shipped import JUNCTIONS, SHIPPED
 from models.policy.form import HIDDEN_DIM, SHIPPED_POLICY
 from models.policy.inputs import InputLayout
@@ -27,7 +27,7 @@ def torch_step() -> Step:
     """Load the policy into eager PyTorch."""
     torch.set_num_threads(1)
     path = Path(os.environ.get("MAPPO_AGENT_PATH", SHIPPED_POLICY))
-    policy = first_policy(SHIPPED, 0, path).eval()
+    policy = read_policy(path, SHIPPED).eval()
     states = {junction: torch.zeros(1, HIDDEN_DIM) for junction in JUNCTIONS}
     masks = {id: torch.tensor([SHIPPED.avail_actions(id)]) for id in JUNCTIONS}
 

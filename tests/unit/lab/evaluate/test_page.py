@@ -132,7 +132,9 @@ def test_the_fit_of_the_traffic_to_counts_is_said_in_geh(page):
         assert f"{verdict} a GEH below 5, under fixed time." in text
         assert f"<td>a, at n1</td><td>{counted}</td><td>100</td>{cell}" in text
     assert "GEH" not in page(runs, seeds=1)
-    with pytest.raises(InvalidDemandError, match=r"count of c is of no road that ends at a signal"):
+    with pytest.raises(
+        InvalidDemandError, match=r"^c has a count, but does not end at a signal\.$"
+    ):
         page(runs, seeds=1, c=10)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.train.imitation import TEMPERATURE_S, Demonstration, Student, likelihoods
-from lab.train.policy_network import first_policy
+from lab.train.policy_network import read_policy
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY, PolicyForm
 
@@ -14,8 +14,7 @@ N_AGENTS, N_DECISIONS = SHIPPED.n_agents, 20
 
 
 def student_of(demonstrations: Iterable[Demonstration] = (), seed: int = 0) -> Student:
-    policy = first_policy(SHIPPED, seed, SHIPPED_POLICY)
-    student = Student(SHIPPED, policy, {"seed": seed})
+    student = Student(SHIPPED, read_policy(SHIPPED_POLICY, SHIPPED), {"seed": seed})
     for each in demonstrations:
         student.watch(each)
     return student

@@ -1,7 +1,6 @@
 """Chunks, what an iteration learns, and checkpoints."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,8 +33,8 @@ N_DECISIONS = 12
 AVAIL_ACTIONS = avail_actions_of(SHIPPED)
 
 
-def trainer_of(config: Config, start: Path | None = None) -> Trainer:
-    return Trainer(config, TRAFFIC, start)
+def trainer_of(config: Config) -> Trainer:
+    return Trainer(config, TRAFFIC)
 
 
 def make_episode(seed: int) -> Episode:
