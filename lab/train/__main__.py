@@ -146,8 +146,6 @@ def settings_of(options: argparse.Namespace) -> Config:
     config = SHIPPED_CONFIG if is_shipped else Config()
     chosen = {name: value for name, value in vars(options).items() if value is not None}
     given = {each.name: chosen[each.name] for each in fields(Config) if each.name in chosen}
-    if not is_shipped:
-        given.setdefault("repeats", given.get("episodes", config.episodes))
     return replace(config, **given)
 
 

@@ -4,7 +4,7 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 shared by all agents, a central critic that sees the whole network and serves training only, value
 normalisation, and PPO's clipped objective (Schulman et al., 2017) with advantages by GAE (Schulman
 et al., 2016). The actor's GRU learns through chunks of time that begin with stored hidden states.
-Each traffic is driven several times, and its repeats are each other's baseline.
+All episodes of an iteration have the same traffic, and are each other's baseline.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Config:
         "of MAPPO: rollouts, each followed by some epochs of learning; the learning rate falls over"
         " them",
     ] = 10
-    episodes: Annotated[int, "simulations per iteration"] = 8
-    repeats: Annotated[int, "of them with the same traffic, each other's baseline"] = 8
+    episodes: Annotated[
+        int, "simulations per iteration, with the same traffic: they are each other's baseline"
+    ] = 8
     team_share: Annotated[
         float, "weight of the other junctions' rewards; 1 would be one reward for the team"
     ] = 0.4
@@ -98,11 +99,9 @@ class Config:
                 raise ValueError(f"{name} {getattr(self, name)} is negative")
         if not self.imitation_rounds + self.iterations:
             raise ValueError("with no round of imitation and no iteration, nothing is trained")
-        for name in ("episodes", "repeats", "validate_every"):
+        for name in ("episodes", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is less than 1")
-        if self.episodes % self.repeats:
-            raise ValueError(f"{self.episodes} episodes are not groups of {self.repeats} repeats")
         if not 0 <= self.pedestrian_weight < float("inf"):
             raise ValueError(f"pedestrian_weight {self.pedestrian_weight} is not 0 or more")
 
@@ -169,34 +168,25 @@ def estimate_advantages(rewards: Tensor, values: Tensor, gamma: float, gae_lambd
     return advantages
 
 
-def by_traffic(part: Tensor, repeats: int) -> Tensor:
-    """(T, E, A), the repeats of one traffic side by side, to (T, E / repeats, repeats, A)."""
-    return part.reshape(len(part), -1, repeats, part.shape[-1])
-
-
-def compare_repeats(advantages: Tensor, repeats: int) -> Tensor:
-    """Judge each decision by what the other episodes with the same traffic had at that moment.
+def compare(advantages: Tensor) -> Tensor:
+    """Judge each decision (T, E, A) by what the other episodes had at that moment.
 
     The vehicles that arrive are the same in all of them, and none of them knows the others'
     actions: their mean takes away noise, four fifths of all there is, and nothing of the actions'
     merit. Mao et al., "Variance Reduction for Reinforcement Learning in Input-Driven
     Environments", 2019.
     """
-    if repeats == 1:
-        return advantages
-    groups = by_traffic(advantages, repeats)
-    others = (groups.sum(2, keepdim=True) - groups) / (repeats - 1)
-    return (groups - others).reshape(advantages.shape)
+    n_others = max(1, advantages.shape[1] - 1)
+    return advantages - (advantages.sum(1, keepdim=True) - advantages) / n_others
 
 
-def standardise(advantages: Tensor, free: Tensor, repeats: int) -> Tensor:
-    """Mean 0 and spread 1 per traffic and agent, of free decisions: light traffic counts too."""
-    groups, chosen = by_traffic(advantages, repeats), by_traffic(free, repeats)
-    count = chosen.sum((0, 2), keepdim=True).clamp(min=2)
-    mean = (groups * chosen).sum((0, 2), keepdim=True) / count
-    squares = (groups - mean).square() * chosen
-    spread = (squares.sum((0, 2), keepdim=True) / (count - 1)).sqrt()
-    return ((groups - mean) / (spread + 1e-8)).reshape(advantages.shape)
+def standardise(advantages: Tensor, free: Tensor) -> Tensor:
+    """Mean 0 and spread 1 per agent, of the free decisions (T, E, A)."""
+    count = free.sum((0, 1)).clamp(min=2)
+    mean = (advantages * free).sum((0, 1)) / count
+    squares = (advantages - mean).square() * free
+    spread = (squares.sum((0, 1)) / (count - 1)).sqrt()
+    return (advantages - mean) / (spread + 1e-8)
 
 
 def clipped_loss(
@@ -321,9 +311,8 @@ class Trainer(Resumable):
 
     def tasks(self) -> list[Task]:
         """Return this iteration's episodes, the same on every call."""
-        config = self.config
-        n_seeds = config.episodes // config.repeats
-        return self.traffic.tasks(config.seed, self.iteration, n_seeds, config.repeats)
+        (task,) = self.traffic.tasks(self.config.seed, self.iteration, 1)
+        return [task._replace(repeat=number) for number in range(self.config.episodes)]
 
     @torch.no_grad()
     def prepare(self, episodes: Sequence[Episode]) -> tuple[Batch, dict[str, float]]:
@@ -336,8 +325,7 @@ class Trainer(Resumable):
         advantages = estimate_advantages(rewards, values, self.config.gamma, self.config.gae_lambda)
         returns = advantages + values[:-1]
         self.value_scale.update(returns)
-        advantages = compare_repeats(advantages, self.config.repeats)
-        advantages = standardise(advantages, free, self.config.repeats)
+        advantages = standardise(compare(advantages), free)
         logits, hidden = unroll(
             self.actor,
             inputs,

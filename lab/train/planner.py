@@ -8,7 +8,6 @@ Signal Control", Transportation Research Record 906, 1983).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import ceil
 from statistics import harmonic_mean
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from lab.sim.controllers import walks_served
 from lab.sim.environment import Environment, layers_of
 from lab.sim.observation import Observation
-from models.networks.form import JunctionEntry, Lane
+from models.networks.form import VEHICLE_SPACE_M, JunctionEntry, Lane
 from models.signals.safety import SafetyLayer
 
 Floats = NDArray[np.float64]
@@ -34,6 +33,7 @@ WALKERS = 100.0  # who leave a crossing while one vehicle leaves a lane
 SERVED = {"G": 1.0, "g": 0.3}  # share of a green's vehicles; those of g must give way
 DRIVING_MPS = 12.0  # on the way to the stop line
 STOPPING_MPS = 2.0  # slower vehicles count as queued
+EMPTYING = 0.2  # vehicles per second that leave a lane behind the junction, on which some stand
 LONG_QUEUE = 5.0  # vehicles; a queue of this length costs double, as it blocks others
 SMOOTHING_S = 250.0  # of a lane's mean arrivals, which replace vehicles that are not visible yet
 FIRST_RATE = 0.06  # vehicles per lane and second, before any are known
@@ -102,7 +102,7 @@ class _MaximumRed:
             old, new: (...,) the phase that is green, and the one that is asked for.
         """
         over_s = np.where(self._phases == old[..., None], 0.0, reds_s) - self._max_red_s
-        over_s[self._phases == new[..., None]] = -np.inf
+        over_s = np.where(self._phases == new[..., None], -np.inf, over_s)
         over_s = np.sort(over_s, axis=-1)[..., :0:-1]  # the most urgent first, without the new one
         next_s = np.where(old == new, self._asked_every_s, self._turn_s)
         return np.asarray((over_s > self._latest_s - next_s[..., None]).any(-1))
@@ -127,6 +127,8 @@ class _JunctionPlanner:
     ) -> None:
         self._lanes = [_stretches(lane) for lane in junction.lanes]
         self._crossings = junction.crossings
+        links = junction.links or ()
+        self._to = [[each.to for each in links if each.lane == lane.id] for lane in junction.lanes]
         self._n_phases = len(junction.phases)
         self._decision_s = decision_s
         self._n_decisions = ceil(HORIZON_S / decision_s)
@@ -144,7 +146,7 @@ class _JunctionPlanner:
         phase = int(observation[: self._n_phases].argmax())
         arrivals = self._arrivals(calls)
         if observation[self._n_phases]:
-            return self._search(arrivals, phase, reds_s)
+            return self._search(arrivals, self._room(), phase, reds_s)
         costs = np.full(self._n_phases, np.inf)
         costs[phase] = 0.0
         return costs
@@ -173,52 +175,60 @@ class _JunctionPlanner:
         self._seen = present
         return arrivals
 
-    def _search(self, arrivals: Floats, phase: int, reds_s: Sequence[float]) -> Floats:
-        """Search by beams, one for each first action; plans have shape (first actions, plans)."""
-        n_phases = self._n_phases
-        rows = np.arange(n_phases)[:, None]
-        phases = rows
-        previous = np.full((n_phases, 1), phase)
+    def _room(self) -> Floats:
+        """(lanes and crossings): how many may leave until the lane of one of their ways is full."""
+        rooms = [
+            min((len(ways) * _room_on(lane) for lane in ways), default=np.inf) for ways in self._to
+        ]
+        return np.array(rooms + [np.inf] * len(self._crossings))
+
+    def _search(
+        self, arrivals: Floats, room: Floats, phase: int, reds_s: Sequence[float]
+    ) -> Floats:
+        """Search by beams, one for each first action.
+
+        Plans have shape (first actions, plans), and their branches (first actions, next phases,
+        plans); queues and room have a first axis for lanes and crossings.
+        """
+        n_phases, n_queues = self._n_phases, len(room)
+        following = np.arange(n_phases)[:, None]
         # decisions since the last change began, from some on without a difference
-        oldest = self._leaving.shape[2] - 1
-        age = np.where(phases == phase, oldest + self._n_decisions, 0)
-        queues, costs = np.zeros((n_phases, 1, arrivals.shape[1])), np.zeros((n_phases, 1))
+        oldest = self._leaving.shape[-1] - 1
+        leaving = self._leaving.reshape(n_queues, -1)
+        phases = previous = np.full((n_phases, 1), phase)
+        age = np.full((n_phases, 1), oldest + self._n_decisions)
+        costs, queues = np.zeros((n_phases, 1)), np.zeros((n_queues, n_phases, 1))
+        room = np.tile(room[:, None, None], (1, n_phases, 1))
         reds = np.tile(np.array(reds_s, float), (n_phases, 1, 1))
         for decision, arriving in enumerate(arrivals):
+            stays = following == phases[:, None]
             if decision:
-                parents, following = _branches(n_phases, phases.shape[1])
-                old, then = phases[rows, parents], previous[rows, parents]
-                since = age[rows, parents]
-                stays = following == old
-                possible = stays | (since + 1 >= self._locked[then, old])
-                costs = np.where(possible, costs[rows, parents], np.inf)
-                queues, reds = queues[rows, parents], reds[rows, parents]
-                age = np.where(stays, since + 1, 0)
-                phases, previous = following, np.where(stays, then, old)
+                possible = stays | (age + 1 >= self._locked[previous, phases])[:, None]
+            else:
+                possible = np.eye(n_phases, dtype=bool)[..., None]
+            ages = np.where(stays, age[:, None] + 1, 0)
+            before = np.where(stays, previous[:, None], phases[:, None])
+            at = (before * n_phases + following) * (oldest + 1) + np.minimum(ages, oldest)
+            arrived = (queues + arriving[:, None, None])[:, :, None]
+            most = leaving.take(at, axis=1)
+            left = np.minimum(np.minimum(arrived, most), room[:, :, None])
+            waiting = arrived - left
+            paid = self._decision_s * (waiting * (1 + waiting / LONG_QUEUE)).sum(0)
             if self._maximum_red is not None:
-                shown = np.where(age == 0, previous, phases)
-                replaced = self._maximum_red.replaces(reds, shown, phases)
-                costs = costs + OVERRIDDEN_COST_S * replaced
-                is_green = np.arange(n_phases) == phases[..., None]
-                reds = np.where(is_green, 0.0, reds + self._decision_s)
-            leaving = self._leaving[previous, phases, np.minimum(age, oldest)]
-            queues = np.maximum(0, queues + arriving - leaving)
-            waiting = (queues * (1 + queues / LONG_QUEUE)).sum(-1)
-            costs = costs + self._decision_s * waiting
-            if costs.shape[1] > BEAM_WIDTH:
-                best = np.argpartition(costs, BEAM_WIDTH, axis=1)[:, :BEAM_WIDTH]
-                queues, costs, reds = queues[rows, best], costs[rows, best], reds[rows, best]
-                phases, previous, age = phases[rows, best], previous[rows, best], age[rows, best]
+                replaced = self._maximum_red.replaces(reds[:, None], phases[:, None], following)
+                paid += OVERRIDDEN_COST_S * replaced
+            totals = np.where(possible, costs[:, None] + paid, np.inf).reshape(n_phases, -1)
+            best = np.argpartition(totals, min(BEAM_WIDTH, totals.shape[1]) - 1)[:, :BEAM_WIDTH]
+            rows = np.arange(n_phases)[:, None]
+            phases, parents = np.divmod(best, stays.shape[-1])
+            best += rows * totals.shape[1]
+            costs, age, previous = totals.take(best), ages.take(best), before.take(best)
+            queues = waiting.reshape(n_queues, -1).take(best, axis=1)
+            gone = left.reshape(n_queues, -1).take(best, axis=1)
+            room = room[:, rows, parents] - gone + EMPTYING * self._decision_s
+            reds = reds[rows, parents] + self._decision_s
+            reds[phases[..., None] == following[:, 0]] = 0
         return np.asarray(costs.min(axis=1))
-
-
-@cache
-def _branches(n_phases: int, n_plans: int) -> tuple[Indices, Indices]:
-    """Return (first actions, branches): the plan that each continues, and its next phase."""
-    shape = n_phases, n_plans * n_phases
-    parents = np.repeat(np.arange(n_plans), n_phases)
-    following = np.tile(np.arange(n_phases), n_plans)
-    return np.broadcast_to(parents, shape), np.broadcast_to(following, shape)
 
 
 def _stretches(lane: Lane) -> list[tuple[str, float, float]]:
@@ -232,6 +242,15 @@ def _stretches(lane: Lane) -> list[tuple[str, float, float]]:
         (each.lane, each.share, own_m + float(metres(each.lane))) for each in lane.behind or ()
     )
     return [(lane.id, 1.0, own_m), *behind]
+
+
+def _room_on(lane: str) -> float:
+    """Return how many more vehicles fit behind those that stand on a lane."""
+    for drive, vehicle in enumerate(libsumo.lane.getLastStepVehicleIDs(lane)):  # the last one first
+        if libsumo.vehicle.getSpeed(vehicle) < STOPPING_MPS:
+            free_m = libsumo.vehicle.getLanePosition(vehicle) - libsumo.vehicle.getLength(vehicle)
+            return max(0.0, float(free_m) / VEHICLE_SPACE_M - drive)
+    return np.inf
 
 
 def _served(junction: JunctionEntry) -> Floats:
@@ -256,11 +275,11 @@ def _leaving(served: Floats, changes_s: Floats, decision_s: int) -> Floats:
     """Return the vehicles that may leave in each decision of a phase; the last holds for all later.
 
     Returns:
-        (n_phases before, n_phases, decisions, lanes and crossings).
+        (lanes and crossings, n_phases before, n_phases, decisions).
     """
     n_phases, n_queues = served.shape
     n_decisions = ceil((float(changes_s.max()) + START_S) / decision_s) + 1
-    leaving = np.zeros((n_phases, n_phases, n_decisions, n_queues))
+    leaving = np.zeros((n_queues, n_phases, n_phases, n_decisions))
     for old in range(n_phases):
         for new in range(n_phases):
             kept = np.minimum(served[old], served[new])
@@ -268,6 +287,6 @@ def _leaving(served: Floats, changes_s: Floats, decision_s: int) -> Floats:
             for at in range(n_decisions):
                 begin_s, end_s = at * decision_s, (at + 1) * decision_s
                 green_s = max(0.0, end_s - max(begin_s, changes_s[old, new] + START_S))
-                leaving[old, new, at] = (kept * decision_s + gained * green_s) / HEADWAY_S
-            leaving[old, new, 0] += lost * YELLOW_USED_S / HEADWAY_S
+                leaving[:, old, new, at] = (kept * decision_s + gained * green_s) / HEADWAY_S
+            leaving[:, old, new, 0] += lost * YELLOW_USED_S / HEADWAY_S
     return leaving

@@ -190,12 +190,8 @@ def drive(
     pool: Executor, traffic: Traffic, config: Config, weights: Weights, tasks: Sequence[Task]
 ) -> list[Episode]:
     """Return the episodes in the order of their tasks, whichever process drives them."""
-    heavy_first = sorted(range(len(tasks)), key=lambda number: -tasks[number].effort)
-    running = {
-        number: pool.submit(drive_episode, traffic, config, weights, tasks[number])
-        for number in heavy_first
-    }
-    return [running[number].result() for number in range(len(tasks))]
+    running = [pool.submit(drive_episode, traffic, config, weights, each) for each in tasks]
+    return [each.result() for each in running]
 
 
 def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task) -> Episode:

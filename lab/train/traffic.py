@@ -26,14 +26,12 @@ class Task(NamedTuple):
     """An episode to drive.
 
     Attributes:
-        repeat: which repeat of its traffic it is; seed and repeat draw the actions.
-        effort: tasks with more are begun first.
+        repeat: of its traffic; seed and repeat draw the actions.
     """
 
     scenario: Scenario
     seed: int
     repeat: int = 0
-    effort: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,10 @@ class OneScenario:
             **{name: getattr(scenario, name) for name in RULES},
         }
 
-    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
-        """Return the iteration's episodes, the same on every call; repeats are side by side."""
+    def tasks(self, seed: int, iteration: int, n_seeds: int) -> list[Task]:
+        """Return the iteration's episodes, the same on every call."""
         first = _first_seed(seed, iteration, n_seeds)
-        return [
-            Task(self.scenario, first + number, repeat)
-            for number in range(n_seeds)
-            for repeat in range(repeats)
-        ]
+        return [Task(self.scenario, first + number) for number in range(n_seeds)]
 
     def validation(self, first_seed: int = VALIDATION_SEED) -> Sequence[Task]:
         """Return episodes whose seeds no training has, to judge policies by."""
@@ -115,23 +109,21 @@ class DrawnHours:
         rules = {"safety": self.guarded, "cyclic": self.cyclic, "counts": self.counts}
         return rules | {"n_validation": self.n_validation}
 
-    def tasks(self, seed: int, iteration: int, n_seeds: int, repeats: int = 1) -> list[Task]:
+    def tasks(self, seed: int, iteration: int, n_seeds: int) -> list[Task]:
         first = _first_seed(seed, iteration, n_seeds)
         rng = np.random.default_rng((seed, 1, iteration))
-        hours = [self._draw(rng) for _ in range(n_seeds)]
         return [
-            self._under_rules(hour._replace(seed=first + number, repeat=repeat))
-            for number, hour in enumerate(hours)
-            for repeat in range(repeats)
+            Task(self._under_rules(self._draw(rng)), first + number) for number in range(n_seeds)
         ]
 
     def validation(self, first_seed: int = VALIDATION_SEED) -> Sequence[Task]:
         """Return hours of every level."""
         seeds = range(first_seed, first_seed + self.n_validation)
-        hours = [Task(make(seed), seed) for make in LEVELS.values() for seed in seeds]
-        return [self._under_rules(hour) for hour in hours]
+        return [
+            Task(self._under_rules(make(seed)), seed) for make in LEVELS.values() for seed in seeds
+        ]
 
-    def _draw(self, rng: np.random.Generator) -> Task:
+    def _draw(self, rng: np.random.Generator) -> Scenario:
         """Draw an hour.
 
         Times of day and factors are drawn from ranges, so that the policy meets every mix of
@@ -147,14 +139,10 @@ class DrawnHours:
             scale = rng.uniform(0.85, 1.1) if level == 2 else rng.uniform(1.1, 1.35)
         demand = shipped_demand(int(begin_h * 60) * 60, scale=float(scale))
         breaks_down = rng.random() < BREAKDOWNS
-        scenario = with_breakdown(demand, rng) if breaks_down else shipped_scenario(demand)
-        return Task(scenario, 0, effort=demand.scale)
+        return with_breakdown(demand, rng) if breaks_down else shipped_scenario(demand)
 
-    def _under_rules(self, task: Task) -> Task:
-        scenario = replace(
-            task.scenario, guarded=self.guarded, cyclic=self.cyclic, counts=self.counts
-        )
-        return task._replace(scenario=scenario)
+    def _under_rules(self, hour: Scenario) -> Scenario:
+        return replace(hour, guarded=self.guarded, cyclic=self.cyclic, counts=self.counts)
 
 
 Traffic = OneScenario | DrawnHours

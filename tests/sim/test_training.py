@@ -125,6 +125,25 @@ def test_the_planner_serves_who_waits_at_a_crossing(monkeypatch):
     assert seen.walk_delay_s < 0.9 * unseen.walk_delay_s
 
 
+@pytest.mark.parametrize(("duration", "green"), [(1, 1), (600, 0)], ids=["free", "full"])
+def test_the_planner_gives_no_green_into_a_full_lane(tmp_path, duration, green):
+    ways = [("station_south_to_station", "station_to_west", second) for second in range(6)]
+    ways += [("west_to_station", "park_to_east", second) for second in range(42, 52)]
+    trips = [
+        f'<trip id="{at}" depart="{3600 + second}" from="{start}" to="{end}"/>'
+        for at, (start, end, second) in enumerate(ways)
+    ]
+    trips[:0] = [
+        '<trip id="stands" depart="3600" from="station_to_west" to="station_to_west" departLane="1"'
+        f' departPos="8"><stop lane="station_to_west_1" endPos="8" duration="{duration}"/></trip>'
+    ]
+    with Environment(scenario_with(tmp_path, "".join(trips))) as environment:
+        environment.reset(1)
+        while environment.time_s < 3660:
+            observations = environment.step({STATION: 0})
+        assert Planner(environment).act(observations)[STATION] == green
+
+
 def test_without_intergreen_times_no_policy_is_trained_behind_the_safety_layer(tmp_path, scenario):
     junctions = [
         each.model_copy(update={"intergreen_s": None}) for each in scenario.network.junctions

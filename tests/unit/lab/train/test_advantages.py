@@ -5,7 +5,7 @@ import csv
 import pytest
 import torch
 
-from lab.train.mappo import ValueScale, compare_repeats, estimate_advantages, standardise
+from lab.train.mappo import ValueScale, compare, estimate_advantages, standardise
 from lab.train.run import read_log, write_log
 from models.networks.shipped import N_AGENTS
 
@@ -28,30 +28,27 @@ def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic():
     assert advantages.item() == 5
 
 
-def test_what_repeats_of_one_traffic_share_does_not_count():
-    traffic, merit = torch.randn(5, 3, 1, 2), torch.randn(5, 3, 4, 2)
-    seen, alone = ((traffic + merit), merit)
-    both = [compare_repeats(part.reshape(5, 12, 2), 4) for part in (seen, alone)]
-    torch.testing.assert_close(*both)
-    expected = merit[1, 2, 3] - merit[1, 2, :3].mean(0)
-    torch.testing.assert_close(both[0][1, 11], expected)
-    torch.testing.assert_close(compare_repeats(traffic[:, :, 0], 1), traffic[:, :, 0])
+def test_what_episodes_of_one_traffic_share_does_not_count():
+    traffic, merit = torch.randn(5, 1, 2), torch.randn(5, 4, 2)
+    compared = compare(traffic + merit)
+    torch.testing.assert_close(compared, compare(merit))
+    torch.testing.assert_close(compared[1, 3], merit[1, 3] - merit[1, :3].mean(0))
+    torch.testing.assert_close(compare(traffic), traffic)
 
 
-def test_every_traffic_and_agent_has_the_same_weight():
-    advantages = torch.randn(50, 6, 2) * torch.tensor([1.0, 1, 1, 9, 9, 9])[:, None] + 3
+def test_every_agent_has_the_same_weight():
+    advantages = torch.randn(50, 6, 2) * torch.tensor([1.0, 9.0]) + 3
     free = torch.rand(50, 6, 2) < 0.5
-    standard = standardise(advantages, free, repeats=3)
-    for traffic in (slice(0, 3), slice(3, 6)):
-        for agent in range(2):
-            values = standard[:, traffic, agent][free[:, traffic, agent]]
-            assert values.mean().item() == pytest.approx(0, abs=1e-5)
-            assert values.std().item() == pytest.approx(1, abs=1e-4)
+    standard = standardise(advantages, free)
+    for agent in range(2):
+        values = standard[..., agent][free[..., agent]]
+        assert values.mean().item() == pytest.approx(0, abs=1e-5)
+        assert values.std().item() == pytest.approx(1, abs=1e-4)
 
 
 def test_standardising_decisions_without_a_choice_stays_finite():
     nothing_free = torch.zeros(4, 2, 1, dtype=torch.bool)
-    assert standardise(torch.ones(4, 2, 1), nothing_free, repeats=2).isfinite().all()
+    assert standardise(torch.ones(4, 2, 1), nothing_free).isfinite().all()
 
 
 def test_value_scale_gives_each_agent_mean_zero_and_spread_one():

@@ -72,8 +72,7 @@ def test_without_a_network_the_shipped_policies_are_made(monkeypatch):
     assert changed == replace(shipped, iterations=5, gamma=0.9)
 
 
-def test_in_a_city_all_episodes_repeat_one_traffic(monkeypatch):
+def test_a_city_has_the_defaults(monkeypatch):
     city = "--network", "city.json"
     assert settings_of(monkeypatch, *city) == Config()
-    settings = settings_of(monkeypatch, *city, "--safety", "--episodes", "6")
-    assert settings == Config(episodes=6, repeats=6)
+    assert settings_of(monkeypatch, *city, "--safety", "--episodes", "6") == Config(episodes=6)

@@ -21,7 +21,6 @@ CONFIG = Config(
     epochs=3,
     minibatches=2,
     episodes=2,
-    repeats=1,
     rate_factor=1.0,
     actor_rate=1.2e-3,
 )
@@ -160,13 +159,17 @@ def test_an_episode_that_is_shorter_than_a_chunk_is_refused(city):
         Trainer(replace(CONFIG, chunk=5), short)
 
 
+def test_the_episodes_of_an_iteration_have_one_traffic_and_other_actions():
+    tasks = trainer_of(CONFIG).tasks()
+    assert tasks == [tasks[0]._replace(repeat=number) for number in range(CONFIG.episodes)]
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"iterations": -1}, "iterations -1 is negative"),
         ({"validate_every": 0}, "validate_every 0 is less than 1"),
-        ({"episodes": 0, "repeats": 0}, "episodes 0 is less than 1"),
-        ({"episodes": 8, "repeats": 3}, "8 episodes are not groups of 3 repeats"),
+        ({"episodes": 0}, "episodes 0 is less than 1"),
         ({"pedestrian_weight": float("inf")}, "pedestrian_weight inf is not 0 or more"),
     ],
 )

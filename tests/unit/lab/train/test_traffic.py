@@ -51,11 +51,8 @@ def test_seeds_of_test_validation_and_training_are_apart(city):
         further = [task.seed for task in traffic.validation(FURTHER_SEED)]
         assert TEST_SEEDS.stop < min(seeds) == VALIDATION_SEED <= max(seeds) < min(further)
         assert max(further) < TRAINING_SEED
-        assert [task.seed for task in traffic.tasks(0, 0, 2, 2)] == [
-            TRAINING_SEED + each for each in (0, 0, 1, 1)
-        ]
-        assert [task.repeat for task in traffic.tasks(0, 0, 2, 2)] == [0, 1, 0, 1]
-        assert traffic.tasks(0, 1, 2, 2)[0].seed == TRAINING_SEED + 2
+        drawn = [task.seed for number in range(2) for task in traffic.tasks(0, number, 2)]
+        assert drawn == [TRAINING_SEED + each for each in range(4)]
     assert draw_day(0).seed >= 1_000_000  # where the days of the forecasts begin
 
 
@@ -83,6 +80,6 @@ def test_training_meets_every_level_and_breakdowns():
 @pytest.mark.parametrize("guarded", [True, False])
 def test_all_hours_are_behind_the_safety_layer_or_none_is(guarded):
     hours = DrawnHours(guarded=guarded)
-    tasks = [*hours.tasks(0, 1, 2, 2), *hours.validation()]
+    tasks = [*hours.tasks(0, 1, 2), *hours.validation()]
     assert {task.scenario.guarded for task in tasks} == {guarded}
     assert hours.settings["safety"] is guarded
