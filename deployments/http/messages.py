@@ -46,13 +46,17 @@ _FORM = "1 to 64 characters of A-Z a-z 0-9 . _ : -"
 NOT_A_RUN_ID = f"A run id is {_FORM}"
 NOT_A_KEY = f"An idempotency key is {_FORM}"
 
-MISNAMED = frozenset(
-    {"run", "runId", "run_id", "simulation_run", "simulationRun", RUN_HEADER, RUN_HEADER.lower()}
-    | {"request_id", "requestId", "idempotency_key", "idempotencyKey"}
-    | {KEY_HEADER, KEY_HEADER.lower()}
-)
-"""Members that name a run or a key, and are refused wherever they are not a field: ignored, two
-simulations would share hidden states, and a repeated request would make a second step."""
+_MISNAMED = {"run", "runid", "simulationrun", "xsimulationrun", "requestid", "idempotencykey"}
+
+
+def is_misnamed(name: str) -> bool:
+    """Return whether a member or parameter names a run or a key, in any spelling.
+
+    It is refused wherever it is not a field: ignored, two simulations would share hidden states,
+    and a repeated request would make a second step.
+    """
+    return name.lower().replace("_", "").replace("-", "") in _MISNAMED
+
 
 DEFAULT_RUN = "default"
 RUN_DESCRIPTION = f"Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `{DEFAULT_RUN}` when missing."

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from hmac import compare_digest
+from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, UnauthorizedError
+from deployments.http.messages import is_misnamed
 
 BODY_TIMEOUT_S = 10.0
 CROWDED_TIMEOUT_S = 1.0
@@ -29,6 +31,14 @@ def header(scope: Scope, name: bytes) -> str | None:
     if len(values) > 1 and len(set(values)) > 1:
         values = [b", ".join(values)]
     return str(values[0], "latin-1")
+
+
+def misnamed_in_query(scope: Scope) -> str | None:
+    """Return a parameter of the query that names a run or a key."""
+    if not scope["query_string"]:
+        return None
+    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return next((name for name, _ in parameters if is_misnamed(name)), None)
 
 
 def path_of(scope: Scope) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from deployments.http.messages import MISNAMED, is_name
+from deployments.http.messages import is_misnamed, is_name
 from deployments.inference.errors import InferenceError, first_fault, too_many_keys
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
 from deployments.inference.schemas import FLOAT32_MAX, BatchItem, not_read
@@ -25,7 +25,7 @@ from deployments.stateful.calls import Rows, ids_of
 from deployments.stateful.row import RECEIPTS
 
 _ITEM = TypeAdapter(BatchItem)
-_MISNAMED = MISNAMED - BatchItem.model_fields.keys()
+_FIELDS = BatchItem.model_fields.keys()
 
 
 class Items(NamedTuple):
@@ -85,7 +85,7 @@ class ItemReader:
         except (KeyError, TypeError):
             return None
         members: set[str] = set().union(*items)
-        if not _MISNAMED.isdisjoint(members):
+        if any(map(is_misnamed, members - _FIELDS)):
             return None
         ids: list[str | None] = [None] * len(items)
         if "request_id" in members:
@@ -140,9 +140,8 @@ class ItemReader:
             valid = _ITEM.validator.validate_python(item)
         except ValidationError as error:
             raise InferenceError(422, first_fault(error, "item")) from None
-        for name in item:
-            if name in _MISNAMED:
-                raise InferenceError(422, not_read(name))
+        for name in filter(is_misnamed, item.keys() - _FIELDS):
+            raise InferenceError(422, not_read(name))
         if request_id_of(valid.request_id) is not None or has_key:
             keyed[valid.junction_id] += 1
             if keyed[valid.junction_id] > RECEIPTS:

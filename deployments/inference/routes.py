@@ -20,13 +20,12 @@ from deployments.http.errors import RefusedError
 from deployments.http.messages import (
     JSON,
     JSON_HEADERS,
-    MISNAMED,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
-    RUN_HEADER,
     Answer,
+    is_misnamed,
 )
-from deployments.http.request import header
+from deployments.http.request import header, misnamed_in_query
 from deployments.inference.errors import InferenceError, InvalidBodyError, faults_in, refusal_of
 from deployments.inference.items import ItemReader
 from deployments.inference.policy_model import faults_of
@@ -81,7 +80,7 @@ class Routes:
         A request that is repeated with its `Idempotency-Key` gets the first answer again.
         """
         request = read_body(_PREDICTION, body)
-        _refuse_misnamed(request)
+        _refuse_misnamed(scope, request)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         request_id = request_id_of(header(scope, RAW_KEY_HEADER))
         result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
@@ -95,7 +94,7 @@ class Routes:
         With that header, an item without one has the key `KEY.N`, where N counts from 0.
         """
         request = _read_batch(body)
-        _refuse_misnamed(request)
+        _refuse_misnamed(scope, request)
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
         key = request_id_of(header(scope, RAW_KEY_HEADER))
         read = self._items.read(request.items, run, key)
@@ -114,12 +113,8 @@ class Routes:
 
         A request that is repeated with its `Idempotency-Key` clears nothing more.
         """
-        if scope["query_string"]:
-            raise InferenceError(  # it would clear another run
-                422,
-                f"A reset takes no query. Name the run in the header {RUN_HEADER} or as run_id"
-                " in the body",
-            )
+        if scope["query_string"]:  # it would clear another run
+            raise InferenceError(422, not_read("The query"))
         request = read_body(_RESET, body) if body.strip() else None
         run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
         await self._service.reset(run, request_id_of(header(scope, RAW_KEY_HEADER)))
@@ -158,16 +153,18 @@ def read_body(form: TypeAdapter[Body], body: bytes) -> Body:
     return read
 
 
-def _refuse_misnamed(request: PredictionRequest | BatchRequest) -> None:
-    """Refuse a body that names its run or key in a member that is not read.
+def _refuse_misnamed(scope: Scope, request: PredictionRequest | BatchRequest) -> None:
+    """Refuse a request that names its run or key where that is not read.
 
     Raises:
-        InvalidBodyError: it has one.
+        InferenceError: it does.
     """
     # a validator of the model would cost twice as much
-    for name in request.__pydantic_extra__ or ():
-        if name in MISNAMED:
-            raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
+    for name in filter(is_misnamed, request.__pydantic_extra__ or ()):
+        raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
+    misnamed = misnamed_in_query(scope)
+    if misnamed is not None:
+        raise InferenceError(422, not_read(misnamed))
 
 
 def _read_batch(body: bytes) -> BatchRequest:

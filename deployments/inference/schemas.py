@@ -25,7 +25,7 @@ RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
 
 
 def not_read(name: str) -> str:
-    """Return the message for a member of :data:`MISNAMED` that is not a field."""
+    """Return the message for a name that :func:`.is_misnamed`."""
     return (
         f"{name} is not read here. A run is named by run_id of the whole body or the header"
         f" {RUN_HEADER}, a key by request_id of an item or the header {KEY_HEADER}"
@@ -45,7 +45,7 @@ class _Observed(BaseModel):
 
 
 class PredictionRequest(_Observed):
-    model_config = ConfigDict(extra="allow")  # for the check of MISNAMED
+    model_config = ConfigDict(extra="allow")  # so that a misnamed run is refused
 
     run_id: RunId = None
 

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,7 +101,8 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
             row: dict[str, float] = {"iteration": trainer.iteration}
             if trainer.iteration % config.validate_every == 0:
                 row["validation"] = validate(trainer, pool, folder)
-            episodes = drive(pool, traffic, config, trainer.weights(), trainer.tasks())
+            drives = partial(drive_episode, traffic, config, trainer.weights())
+            episodes = list(pool.map(drives, trainer.tasks()))
             batch, measured = trainer.prepare(episodes)
             row |= measured | mean_times(episodes) | trainer.learn(batch)
             row["wall_s"] = time.monotonic() - started
@@ -184,14 +186,6 @@ def mean_times(episodes: Sequence[Episode]) -> dict[str, float]:
         "waiting_s": float(np.mean([episode.metrics.waiting_s for episode in episodes])),
         "time_loss_s": float(np.mean([episode.metrics.delay_s for episode in episodes])),
     }
-
-
-def drive(
-    pool: Executor, traffic: Traffic, config: Config, weights: Weights, tasks: Sequence[Task]
-) -> list[Episode]:
-    """Return the episodes in the order of their tasks, whichever process drives them."""
-    running = [pool.submit(drive_episode, traffic, config, weights, each) for each in tasks]
-    return [each.result() for each in running]
 
 
 def drive_episode(traffic: Traffic, config: Config, weights: Weights, task: Task) -> Episode:

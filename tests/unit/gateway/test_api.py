@@ -290,6 +290,13 @@ class TestReset:
         assert_error(answer, 400, says)
         assert not inference.resets
 
+    async def test_a_run_in_the_query_of_a_step_is_refused(self, client, bearer, inference):
+        for method in ("GET", "POST"):
+            answer = await client.request(method, "/traffic/action?run-id=monday", headers=bearer)
+            assert answer.status_code == 400
+            assert answer.json()["message"].startswith("run-id is not read here.")
+        assert not inference.steps
+
     async def test_without_inference(self, client, bearer, inference):
         inference.error = DOWN
         answer = await client.post("/traffic/reset", headers=bearer)
