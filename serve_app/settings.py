@@ -133,7 +133,7 @@ class Settings(BaseSettings):
     jwt_keys_file: Path | None = Field(
         None,
         description="File with the keys that sign access tokens, where `greenwave keys` changes "
-        "them. If the file exists, `JWT_SECRET` is ignored.",
+        "them. If it is set, the file must exist; `JWT_SECRET` is then ignored.",
         json_schema_extra={"default": "`jwt-keys.json` in `DATA_DIR`, if there is one"},
     )
     jwt_expiration_minutes: int = Field(

@@ -25,15 +25,15 @@ HEAD = """\
 - `args` of an application in a serve config take effect with the next deploy.
 - `user_config` of a deployment takes effect with the next deploy, without a restart.
 - Variables in the environment of `make up`, or of `ray start` on every node, take effect with the
-  next start.
+  next start; those of the edge with the next `make up`, `LOG_FORMAT` with the next deploy.
 
 `greenwave check` refuses unknown arguments, values out of range, and arguments that contradict each
 other. All other keys of a serve config are Ray's.
 
 ## Environment variables
 
-An empty variable counts as unset, except `JWT_SECRET`, which must not be empty. The commands also
-read Ray's `RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
+An empty variable counts as unset, except `JWT_SECRET` and `INFERENCE_TOKEN`, which must not be
+empty. The commands also read Ray's `RAY_AUTH_TOKEN` and `RAY_AUTH_TOKEN_PATH`.
 """
 
 _UNITS = {"_s": "s", "_minutes": "minutes"}

@@ -15,14 +15,13 @@ from starlette.types import Scope
 
 from deployments.gateway.errors import BadRequestError
 from deployments.http.messages import (
-    KEY_HEADER,
     NOT_A_KEY,
     NOT_A_RUN_ID,
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
-    RUN_HEADER,
     is_misnamed,
     is_name,
+    not_read,
 )
 from deployments.http.request import header, misnamed_in_query
 from deployments.log import REQUEST_ID_HEADER
@@ -58,9 +57,9 @@ def read_names(scope: Scope) -> Names:
     Raises:
         BadRequestError: one is invalid, or in the query.
     """
-    misnamed = misnamed_in_query(scope)
-    if misnamed is not None:
-        raise _not_read(misnamed)
+    refusal = misnamed_in_query(scope)
+    if refusal is not None:
+        raise BadRequestError(refusal)
     run, key = header(scope, RAW_RUN_HEADER), header(scope, RAW_KEY_HEADER)
     for name, refusal in ((run, NOT_A_RUN_ID), (key, NOT_A_KEY)):
         if name is not None and not is_name(name):
@@ -127,15 +126,8 @@ def parse_action_request(
     simulation_time_s = _simulation_time_s(fields.get("simulationTime"))
     shown = parse_shown(junction, fields.get("shown")) if safely else None
     for name in filter(is_misnamed, fields):
-        raise _not_read(name)
+        raise BadRequestError(not_read(name))
     return ActionQuery(junction_id, obs, simulation_time_s, shown)
-
-
-def _not_read(name: str) -> BadRequestError:
-    return BadRequestError(
-        f"{name[:100]} is not read here. A run is named by the header {RUN_HEADER}, a key by"
-        f" {KEY_HEADER}"
-    )
 
 
 def _simulation_time_s(value: object) -> float | None:

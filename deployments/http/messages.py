@@ -58,6 +58,14 @@ def is_misnamed(name: str) -> bool:
     return name.lower().replace("_", "").replace("-", "") in _MISNAMED
 
 
+def not_read(name: str) -> str:
+    """Return the refusal of a name that :func:`is_misnamed`."""
+    return (
+        f"{name[:100]} is not read here. A run is named by the header {RUN_HEADER}, a key by"
+        f" {KEY_HEADER}"
+    )
+
+
 DEFAULT_RUN = "default"
 RUN_DESCRIPTION = f"Simulation run, 1 to 64 of `A-Z a-z 0-9 . _ : -`; `{DEFAULT_RUN}` when missing."
 KEY_DESCRIPTION = (

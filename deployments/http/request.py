@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, UnauthorizedError
-from deployments.http.messages import is_misnamed
+from deployments.http.messages import is_misnamed, not_read
 
 BODY_TIMEOUT_S = 10.0
 CROWDED_TIMEOUT_S = 1.0
@@ -34,11 +34,10 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def misnamed_in_query(scope: Scope) -> str | None:
-    """Return a parameter of the query that names a run or a key."""
-    if not scope["query_string"]:
-        return None
-    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return next((name for name, _ in parameters if is_misnamed(name)), None)
+    """Return the refusal of a query that names a run or a key, None for any other."""
+    query = scope["query_string"].decode("latin-1")
+    names = (name for name, _ in parse_qsl(query, keep_blank_values=True)) if query else ()
+    return next(map(not_read, filter(is_misnamed, names)), None)
 
 
 def path_of(scope: Scope) -> str:

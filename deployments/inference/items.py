@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from deployments.http.messages import is_misnamed, is_name
+from deployments.http.messages import is_misnamed, is_name, not_read
 from deployments.inference.errors import InferenceError, first_fault, too_many_keys
 from deployments.inference.policy_model import ObservedRows, fingerprints_of
-from deployments.inference.schemas import FLOAT32_MAX, BatchItem, not_read
+from deployments.inference.schemas import FLOAT32_MAX, BatchItem
 from deployments.inference.service import InferenceService, keys_of, request_id_of
 from deployments.stateful.calls import Rows, ids_of
 from deployments.stateful.row import RECEIPTS

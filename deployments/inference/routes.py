@@ -17,15 +17,7 @@ from starlette.types import Scope
 
 from deployments.http import errors as detail_errors
 from deployments.http.errors import RefusedError
-from deployments.http.messages import (
-    JSON,
-    JSON_HEADERS,
-    RAW_KEY_HEADER,
-    RAW_RUN_HEADER,
-    Answer,
-    is_misnamed,
-)
-from deployments.http.request import header, misnamed_in_query
+from deployments.http.messages import JSON, JSON_HEADERS, Answer, is_misnamed, not_read
 from deployments.inference.errors import InferenceError, InvalidBodyError, faults_in, refusal_of
 from deployments.inference.items import ItemReader
 from deployments.inference.policy_model import faults_of
@@ -34,9 +26,8 @@ from deployments.inference.schemas import (
     PredictionRequest,
     ResetRequest,
     ResetResponse,
-    not_read,
 )
-from deployments.inference.service import InferenceService, request_id_of, run_of
+from deployments.inference.service import InferenceService, names_of
 from deployments.stateful.calls import StepResult
 from deployments.stateful.model import Output
 from models.networks.network import lane_names
@@ -80,10 +71,9 @@ class Routes:
         A request that is repeated with its `Idempotency-Key` gets the first answer again.
         """
         request = read_body(_PREDICTION, body)
-        _refuse_misnamed(scope, request)
-        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        request_id = request_id_of(header(scope, RAW_KEY_HEADER))
-        result = await self._service.predict(run, request.junction_id, request.obs_data, request_id)
+        _refuse_misnamed(request)
+        run, key = names_of(scope, request.run_id)
+        result = await self._service.predict(run, request.junction_id, request.obs_data, key)
         response = self._prediction(request.junction_id, result.output)
         return 200, response.encode(), (JSON, (STEP_HEADER, b"%d" % result.step))
 
@@ -94,9 +84,8 @@ class Routes:
         With that header, an item without one has the key `KEY.N`, where N counts from 0.
         """
         request = _read_batch(body)
-        _refuse_misnamed(scope, request)
-        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id)
-        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        _refuse_misnamed(request)
+        run, key = names_of(scope, request.run_id)
         read = self._items.read(request.items, run, key)
         made = await self._service.predict_many(read.steps)
         if read.refused or made.errors:
@@ -116,8 +105,7 @@ class Routes:
         if scope["query_string"]:  # it would clear another run
             raise InferenceError(422, not_read("The query"))
         request = read_body(_RESET, body) if body.strip() else None
-        run = run_of(header(scope, RAW_RUN_HEADER), request.run_id if request else None)
-        await self._service.reset(run, request_id_of(header(scope, RAW_KEY_HEADER)))
+        await self._service.reset(*names_of(scope, request.run_id if request else None))
         return 200, _RESET_DONE, JSON_HEADERS
 
     def _prediction(self, junction_id: str, output: Output) -> str:
@@ -153,18 +141,11 @@ def read_body(form: TypeAdapter[Body], body: bytes) -> Body:
     return read
 
 
-def _refuse_misnamed(scope: Scope, request: PredictionRequest | BatchRequest) -> None:
-    """Refuse a request that names its run or key where that is not read.
-
-    Raises:
-        InferenceError: it does.
-    """
+def _refuse_misnamed(request: PredictionRequest | BatchRequest) -> None:
+    """Raise InvalidBodyError where a run or key is in a member that is not read."""
     # a validator of the model would cost twice as much
     for name in filter(is_misnamed, request.__pydantic_extra__ or ()):
         raise InvalidBodyError([{"type": "misnamed", "loc": [name], "msg": not_read(name)}])
-    misnamed = misnamed_in_query(scope)
-    if misnamed is not None:
-        raise InferenceError(422, not_read(misnamed))
 
 
 def _read_batch(body: bytes) -> BatchRequest:

@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from deployments.http.docs import redescribe
 from deployments.http.errors import Code, ErrorBody
-from deployments.http.messages import KEY_DESCRIPTION, KEY_HEADER, RUN_DESCRIPTION, RUN_HEADER
+from deployments.http.messages import KEY_DESCRIPTION, RUN_DESCRIPTION
 from models.networks.network import Network
 from models.networks.shipped import JUNCTIONS
 from models.policy.training_record import Counts
@@ -22,14 +22,6 @@ _EXAMPLE: JsonDict = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0
 
 Value = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False)]
 RunId = Annotated[str | None, Field(description=RUN_DESCRIPTION)]
-
-
-def not_read(name: str) -> str:
-    """Return the message for a name that :func:`.is_misnamed`."""
-    return (
-        f"{name} is not read here. A run is named by run_id of the whole body or the header"
-        f" {RUN_HEADER}, a key by request_id of an item or the header {KEY_HEADER}"
-    )
 
 
 class _Observed(BaseModel):

@@ -5,9 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from starlette.types import Scope
+
 from deployments.feed.messages import Contents, Demand
-from deployments.http.messages import DEFAULT_RUN, NOT_A_KEY, NOT_A_RUN_ID, RUN_HEADER, is_name
+from deployments.http.messages import (
+    DEFAULT_RUN,
+    NOT_A_KEY,
+    NOT_A_RUN_ID,
+    RAW_KEY_HEADER,
+    RAW_RUN_HEADER,
+    RUN_HEADER,
+    is_name,
+)
 from deployments.http.probes import Check
+from deployments.http.request import header, misnamed_in_query
 from deployments.inference.errors import (
     InferenceError,
     model_not_loaded,
@@ -88,6 +99,19 @@ def request_id_of(text: str | None) -> str | None:
     if text is not None and not is_name(text):
         raise InferenceError(400, NOT_A_KEY)
     return text
+
+
+def names_of(scope: Scope, body: str | None = None) -> tuple[str, str | None]:
+    """Return the run and the idempotency key that a request names; its body may name the run.
+
+    Raises:
+        InferenceError: one is invalid, or in the query.
+    """
+    refusal = misnamed_in_query(scope)
+    if refusal is not None:
+        raise InferenceError(422, refusal)
+    run = run_of(header(scope, RAW_RUN_HEADER), body)
+    return run, request_id_of(header(scope, RAW_KEY_HEADER))
 
 
 class InferenceService:

@@ -42,8 +42,8 @@ class StateOptions(Options):
     max_states: int = Field(
         100_000,
         ge=1,
-        description="Maximum number of hidden states over all shards. A request for one more is "
-        "answered 503.",
+        description="Maximum number of hidden states, of which each shard has an equal part. A "
+        "request for one more is answered 503.",
     )
     run_ttl_s: float = Field(
         3600.0, gt=0, description="Time after which the states of an idle run are removed."

@@ -29,7 +29,7 @@ from lab.sim.simulator import ENDED
 from lab.train.checkpoint import InvalidCheckpointError
 from lab.train.greedy import greedy_policy
 from lab.train.imitation import imitate
-from lab.train.mappo import Config
+from lab.train.mappo import Config, check_length
 from lab.train.policy_network import read_policy, write_policy
 from lab.train.run import best_of, train
 from lab.train.traffic import VALIDATION_SEED, DrawnHours, OneScenario, Traffic
@@ -89,7 +89,7 @@ def main() -> None:
     if (options.seed or 0) < 0 or options.workers < 1 or (options.validation_seeds or 1) < 1:
         parser.error("--seed is not negative, --workers and --validation-seeds are at least 1")
     if options.network is None:
-        refuse_city_options(parser, options, but=("counts", "cyclic"))
+        refuse_city_options(parser, options, but=() if options.resco else ("counts", "cyclic"))
     elif options.resco is not None:
         parser.error("--resco is a map with its own --network")
     try:
@@ -118,6 +118,7 @@ def run(options: argparse.Namespace) -> None:
     start = output / "start.th"
     config = settings_of(options)
     traffic, network = traffic_of(options)
+    check_length(config, traffic)
     if start.exists():
         check_start(network, start)
     else:

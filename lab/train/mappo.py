@@ -106,6 +106,16 @@ class Config:
             raise ValueError(f"pedestrian_weight {self.pedestrian_weight} is not 0 or more")
 
 
+def check_length(config: Config, traffic: Traffic) -> None:
+    """Raise ValueError where an episode is shorter than the chunks that MAPPO learns from."""
+    n_decisions = traffic.example.n_decisions
+    if config.iterations and config.chunk > n_decisions:
+        raise ValueError(
+            f"An episode has {n_decisions} decisions, and MAPPO learns from {config.chunk} in a"
+            " row. Simulate a longer time, or say --iterations 0."
+        )
+
+
 class CentralCritic(nn.Module):
     """From the network's state (..., state_dim) to one normalised value per agent (..., A)."""
 
@@ -275,21 +285,12 @@ class Trainer(Resumable):
     """The networks, their optimisers, and one iteration's learning.
 
     Random numbers are drawn anew from each iteration's.
-
-    Raises:
-        ValueError: episodes are shorter than a chunk.
     """
 
     VALUES = "iteration", "best_score", "actor_scale"
     PARTS = "actor", "critic", "actor_optimizer", "critic_optimizer", "value_scale"
 
     def __init__(self, config: Config, traffic: Traffic, start: Path | None = None) -> None:
-        n_decisions = traffic.example.n_decisions
-        if config.chunk > n_decisions:
-            raise ValueError(
-                f"An episode has {n_decisions} decisions, fewer than the chunk of {config.chunk}."
-                " Simulate a longer time."
-            )
         self.config, self.traffic = config, traffic
         self.settings = asdict(config) | traffic.settings
         network = traffic.network

@@ -21,7 +21,7 @@ from serve_app.kubernetes import ManifestValues, render
 from serve_app.processes.haproxy import front_environment, front_files
 from serve_app.processes.private_folder import make_private, user_folder
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.code_version import VARIABLE, code_version, module_of
+from serve_app.rollout.code_version import VARIABLE, module_of, version_of
 from serve_app.rollout.config import read_config
 from serve_app.rollout.model_files import find_file_faults
 from serve_app.rollout.node_environment import REDIS_VARIABLES, unreachable_redis, variables
@@ -84,7 +84,7 @@ def _node(options: argparse.Namespace) -> None:
     if differences := list(find_differences(applications)):
         raise CommandError("\n".join(differences))
     for name, config in applications.items():
-        if _version(config) is None:
+        if VARIABLE not in variables_of(config):
             results.print(f"{name} was deployed without a version of its code.", style="yellow")
     results.print("This machine has the code and the model files that the cluster serves.")
 
@@ -107,7 +107,7 @@ def read_deployed(dashboard: RayDashboard) -> dict[str, dict[str, Any]]:
 def find_differences(applications: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each application that this machine would serve differently."""
     for name, config in applications.items():
-        here, deployed = code_version(module_of(config) or ""), _version(config)
+        here, deployed = version_of(config), variables_of(config).get(VARIABLE)
         if deployed not in (None, here):
             yield (
                 f"Application {name} is served with version {deployed} of the code, and this"
@@ -122,7 +122,3 @@ def _with_local_files(config: dict[str, Any]) -> dict[str, Any]:
     settings = Settings()
     files = {name: str(getattr(settings, name.lower())) for name in _MODEL_FILES}
     return config | {"runtime_env": {"env_vars": files | {**variables_of(config)}}}
-
-
-def _version(config: Mapping[str, Any]) -> str | None:
-    return variables_of(config).get(VARIABLE)

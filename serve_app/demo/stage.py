@@ -15,7 +15,7 @@ from lab.sim.detectors import Detectors
 from lab.sim.environment import layers_of
 from lab.sim.observation import Observation
 from lab.sim.options import scenario_of
-from lab.sim.programs import Programs
+from lab.sim.programs import own_programs
 from lab.sim.scenario import Counts, Scenario
 from lab.sim.shipped import (
     DECISION_S,
@@ -104,7 +104,7 @@ def city(scenario: Scenario) -> Stage:
     """Return a city; the policy is compared with the programs of its net."""
     return Stage(
         scenario,
-        peer=Programs(),
+        peer=own_programs(scenario),
         peer_in_words="own programs",
         watch=lambda client: lambda time_s: None,
     )

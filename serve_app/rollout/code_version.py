@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from serve_app.errors import PACKAGES, ROOT
-from serve_app.settings import Settings
+from serve_app.settings import Settings, variables_of
 
 VARIABLE = "GREENWAVE_VERSION"
 DIGITS = 16
@@ -33,16 +33,23 @@ def stamp(config: dict[str, Any]) -> dict[str, Any]:
 
 def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     """Return a new application: several may share one environment by a YAML anchor."""
-    module = module_of(application)
-    if module is None:
+    version = version_of(application)
+    if version is None:
         return application
     environment = application.get("runtime_env") or {}
-    variables = environment.get("env_vars") or {}
-    arguments = application.get("args") or {}
-    configured = variables.get("NETWORK_PATH") or Settings().network_path
-    files = [arguments.get("network") or configured, arguments.get("plan_file")]
-    variables = variables | {VARIABLE: code_version(module, filter(None, files))}
+    variables = {**variables_of(application), VARIABLE: version}
     return application | {"runtime_env": environment | {"env_vars": variables}}
+
+
+def version_of(application: Mapping[str, Any]) -> str | None:
+    """Return the version of an application's code and files here; None for one of others."""
+    module = module_of(application)
+    if module is None:
+        return None
+    arguments = application.get("args") or {}
+    configured = variables_of(application).get("NETWORK_PATH") or Settings().network_path
+    files = [arguments.get("network") or configured, arguments.get("plan_file")]
+    return code_version(module, filter(None, files))
 
 
 def module_of(application: Mapping[str, Any]) -> str | None:

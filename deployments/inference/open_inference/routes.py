@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from deployments.http import errors as detail_errors
 from deployments.http.errors import RefusedError
-from deployments.http.messages import JSON_HEADERS, RAW_KEY_HEADER, RAW_RUN_HEADER, Answer
+from deployments.http.messages import JSON_HEADERS, Answer
 from deployments.http.probes import Probes
 from deployments.http.request import header, path_of
 from deployments.inference.errors import InferenceError, refusal_of
@@ -31,7 +31,7 @@ from deployments.inference.open_inference.messages import (
 )
 from deployments.inference.open_inference.sequences import end, start
 from deployments.inference.open_inference.steps import INPUTS, Reader
-from deployments.inference.service import InferenceService, Predictions, request_id_of, run_of
+from deployments.inference.service import InferenceService, Predictions, names_of
 
 MODEL, VERSION = "policy", "1"
 OUTPUTS = {
@@ -131,8 +131,7 @@ class OpenInference:
             if output.name not in OUTPUTS:
                 known = ", ".join(OUTPUTS)
                 raise InvalidTensorError(f"There is no output {output.name!r}; there are {known}")
-        run = run_of(header(scope, RAW_RUN_HEADER), None)
-        key = request_id_of(header(scope, RAW_KEY_HEADER))
+        run, key = names_of(scope)
         sequences = self._reader.read(request, inputs, run, key)
         ended = await start(self._service.engine, sequences)
         results = await self._service.predict_many(sequences.steps, ended)

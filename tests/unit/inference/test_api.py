@@ -148,8 +148,8 @@ class TestRuns:
         (fault,) = response.json()["detail"]
         assert (fault["type"], fault["loc"]) == ("misnamed", ["body", name])
         assert fault["msg"] == (
-            f"{name} is not read here. A run is named by run_id of the whole body or the header "
-            "X-Simulation-Run, a key by request_id of an item or the header Idempotency-Key"
+            f"{name} is not read here. A run is named by the header X-Simulation-Run, a key by"
+            " Idempotency-Key"
         )
         response = await client.post(f"{path}?{name}=", json=body_of(items=[body_of()]))
         assert (response.status_code, response.json()) == (422, {"detail": fault["msg"]})
@@ -223,7 +223,7 @@ class TestPredictActions:
             (body_of(obs=[1e39]), 422, SMALL, "obs_data.0: "),
             (body_of(obs=[1e38, -1e38] * 9), 422, SMALL, "obs_data is so large"),
             (body_of(5), 422, None, "junction_id: Input should be a valid string"),
-            (body_of(run_id="r"), 422, SMALL, "run_id is not read here. A run is named by run_id"),
+            (body_of(run_id="r"), 422, SMALL, "run_id is not read here. A run is named by the"),
             ({"junction_id": SMALL}, 422, SMALL, "obs_data: Field required"),
             ({}, 422, None, "junction_id: Field required"),
             (None, 422, None, "item: "),

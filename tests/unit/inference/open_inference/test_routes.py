@@ -347,5 +347,7 @@ async def test_unknown_names_are_refused_in_the_form_of_the_protocol(client):
         assert response.status_code == 404
         lacking = f"{path} is not offered; GET /openapi.json lists what is"
         assert response.json() == {"error": lacking}
+    misnamed = await refusal_of(client, body_of(SMALL), params={"run_id": "monday"})
+    assert misnamed[0] == 422
     compressed = await refusal_of(client, body_of(SMALL), headers={"content-encoding": "gzip"})
     assert compressed == (400, "Compressed bodies are not supported")

@@ -12,7 +12,7 @@ from lab.train.run import Trained
 
 
 @pytest.mark.parametrize(
-    "options", [["--sumocfg", "town.sumocfg"], ["--decision", "20"], ["--begin", "0"]]
+    "options", [["--sumocfg", "a"], ["--begin", "0"], ["--counts", "all", "--resco", "b"]]
 )
 def test_options_of_a_city_are_refused_without_its_network(options, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["training", *options, "--output", str(tmp_path / "run")])
@@ -64,15 +64,11 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, *options: str) -> Config:
     return training.settings_of(begun[0])
 
 
-def test_without_a_network_the_shipped_policies_are_made(monkeypatch):
+def test_without_a_network_the_shipped_policies_are_made_and_cities_have_the_defaults(monkeypatch):
     shipped = Config(imitation_rounds=14, iterations=0)
     assert settings_of(monkeypatch) == shipped
     assert settings_of(monkeypatch, "--safety", "--counts", "all", "--cyclic") == shipped
     changed = settings_of(monkeypatch, "--iterations", "5", "--gamma", "0.9")
     assert changed == replace(shipped, iterations=5, gamma=0.9)
-
-
-def test_a_city_has_the_defaults(monkeypatch):
-    city = "--network", "city.json"
-    assert settings_of(monkeypatch, *city) == Config()
-    assert settings_of(monkeypatch, *city, "--safety", "--episodes", "6") == Config(episodes=6)
+    city = settings_of(monkeypatch, "--network", "city.json", "--safety", "--episodes", "6")
+    assert city == Config(episodes=6)

@@ -8,7 +8,7 @@ import torch
 
 from lab.sim.metrics import Metrics
 from lab.train.checkpoint import InvalidCheckpointError
-from lab.train.mappo import Batch, Config, Episode, Trainer, pick
+from lab.train.mappo import Batch, Config, Episode, Trainer, check_length, pick
 from lab.train.policy_network import avail_actions_of, unroll
 from lab.train.rewards import state_dim
 from lab.train.traffic import DrawnHours
@@ -154,9 +154,10 @@ def test_a_checkpoint_of_another_configuration_or_of_other_rules_is_refused(tmp_
 
 def test_an_episode_that_is_shorter_than_a_chunk_is_refused(city):
     short = replace(city, scenario=replace(city.scenario, end_s=40))
-    Trainer(CONFIG, short)
-    with pytest.raises(ValueError, match="An episode has 4 decisions, fewer than the chunk of 5"):
-        Trainer(replace(CONFIG, chunk=5), short)
+    check_length(CONFIG, short)
+    check_length(replace(CONFIG, chunk=5, iterations=0), short)
+    with pytest.raises(ValueError, match="has 4 decisions, and MAPPO learns from 5 in a row"):
+        check_length(replace(CONFIG, chunk=5), short)
 
 
 def test_the_episodes_of_an_iteration_have_one_traffic_and_other_actions():

@@ -20,7 +20,9 @@ CONFIG = ROOT / "configs" / "cluster.yaml"
 @pytest.fixture
 def deployed(ray_api):
     """Serve the shipped config from a cluster; return what is deployed, by application."""
-    served = {each["name"]: each for each in stamp(shipped_config())["applications"]}
+    config = shipped_config()
+    config["applications"][1]["args"] = {"plan_file": "configs/harbour.json"}  # in its version
+    served = {each["name"]: each for each in stamp(config)["applications"]}
     ray_api.serve(*served.values())
     return served
 
