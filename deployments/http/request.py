@@ -35,8 +35,10 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 def misnamed_in_query(scope: Scope) -> str | None:
     """Return the refusal of a query that names a run or a key, None for any other."""
-    query = scope["query_string"].decode("latin-1")
-    names = (name for name, _ in parse_qsl(query, keep_blank_values=True)) if query else ()
+    query = scope["query_string"]
+    if not query:
+        return None
+    names = (name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     return next(map(not_read, filter(is_misnamed, names)), None)
 
 

@@ -63,4 +63,4 @@ def test_trained_runs_count_for_their_weights_and_need_a_file_of_their_map(tmp_p
 def test_the_committed_runs_have_the_leads_of_the_cases(tmp_path):
     tuned = [job for job in plan_jobs(RESCO, range(1, 2), tmp_path) if "100 m" in job.case.name]
     kept = {run.key for run in read_runs(RESCO_FILE)}
-    assert [job.traffic.name for job in tuned if job.key not in kept] == ["ingolstadt21"]
+    assert {job.key for job in tuned} <= kept
