@@ -23,7 +23,7 @@ from deployments.http.messages import (
     is_name,
     not_read,
 )
-from deployments.http.request import header, misnamed_in_query
+from deployments.http.request import header, query_of
 from deployments.log import REQUEST_ID_HEADER
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
@@ -57,9 +57,8 @@ def read_names(scope: Scope) -> Names:
     Raises:
         BadRequestError: one is invalid, or in the query.
     """
-    refusal = misnamed_in_query(scope)
-    if refusal is not None:
-        raise BadRequestError(refusal)
+    for parameter in filter(is_misnamed, dict(query_of(scope))):
+        raise BadRequestError(not_read(parameter))
     run, key = header(scope, RAW_RUN_HEADER), header(scope, RAW_KEY_HEADER)
     for name, refusal in ((run, NOT_A_RUN_ID), (key, NOT_A_KEY)):
         if name is not None and not is_name(name):

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope
 
 from deployments.http.errors import BodyTooLargeError, BodyTooSlowError, UnauthorizedError
-from deployments.http.messages import is_misnamed, not_read
 
 BODY_TIMEOUT_S = 10.0
 CROWDED_TIMEOUT_S = 1.0
@@ -33,13 +32,10 @@ def header(scope: Scope, name: bytes) -> str | None:
     return str(values[0], "latin-1")
 
 
-def misnamed_in_query(scope: Scope) -> str | None:
-    """Return the refusal of a query that names a run or a key, None for any other."""
-    query = scope["query_string"]
-    if not query:
-        return None
-    names = (name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-    return next(map(not_read, filter(is_misnamed, names)), None)
+def query_of(scope: Scope) -> list[tuple[str, str]]:
+    """Return the names and values of the query, in their order."""
+    query = scope["query_string"].decode("latin-1")
+    return parse_qsl(query, keep_blank_values=True) if query else []
 
 
 def path_of(scope: Scope) -> str:

@@ -15,10 +15,12 @@ from deployments.http.messages import (
     RAW_KEY_HEADER,
     RAW_RUN_HEADER,
     RUN_HEADER,
+    is_misnamed,
     is_name,
+    not_read,
 )
 from deployments.http.probes import Check
-from deployments.http.request import header, misnamed_in_query
+from deployments.http.request import header, query_of
 from deployments.inference.errors import (
     InferenceError,
     model_not_loaded,
@@ -107,9 +109,8 @@ def names_of(scope: Scope, body: str | None = None) -> tuple[str, str | None]:
     Raises:
         InferenceError: one is invalid, or in the query.
     """
-    refusal = misnamed_in_query(scope)
-    if refusal is not None:
-        raise InferenceError(422, refusal)
+    for name in filter(is_misnamed, dict(query_of(scope))):
+        raise InferenceError(422, not_read(name))
     run = run_of(header(scope, RAW_RUN_HEADER), body)
     return run, request_id_of(header(scope, RAW_KEY_HEADER))
 

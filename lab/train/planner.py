@@ -191,7 +191,7 @@ class _JunctionPlanner:
         plans); queues and room have a first axis for lanes and crossings.
         """
         n_phases, n_queues = self._n_phases, len(room)
-        following = np.arange(n_phases)[:, None]
+        rows = following = np.arange(n_phases)[:, None]
         # decisions since the last change began, from some on without a difference
         oldest = self._leaving.shape[-1] - 1
         leaving = self._leaving.reshape(n_queues, -1)
@@ -219,7 +219,6 @@ class _JunctionPlanner:
                 paid += OVERRIDDEN_COST_S * replaced
             totals = np.where(possible, costs[:, None] + paid, np.inf).reshape(n_phases, -1)
             best = np.argpartition(totals, min(BEAM_WIDTH, totals.shape[1]) - 1)[:, :BEAM_WIDTH]
-            rows = np.arange(n_phases)[:, None]
             phases, parents = np.divmod(best, stays.shape[-1])
             best += rows * totals.shape[1]
             costs, age, previous = totals.take(best), ages.take(best), before.take(best)

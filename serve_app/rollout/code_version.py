@@ -27,35 +27,29 @@ _READS_NAMED_FILES = "serve_app.configured_network"
 
 def stamp(config: dict[str, Any]) -> dict[str, Any]:
     """Return the config with the version of the code in each of our applications."""
-    applications = [_stamped(application) for application in config["applications"]]
+    applications = [_stamped(each) if module_of(each) else each for each in config["applications"]]
     return config | {"applications": applications}
 
 
 def _stamped(application: dict[str, Any]) -> dict[str, Any]:
     """Return a new application: several may share one environment by a YAML anchor."""
-    version = version_of(application)
-    if version is None:
-        return application
     environment = application.get("runtime_env") or {}
-    variables = {**variables_of(application), VARIABLE: version}
+    variables = {**variables_of(application), VARIABLE: version_of(application)}
     return application | {"runtime_env": environment | {"env_vars": variables}}
 
 
-def version_of(application: Mapping[str, Any]) -> str | None:
-    """Return the version of an application's code and files here; None for one of others."""
-    module = module_of(application)
-    if module is None:
-        return None
+def version_of(application: Mapping[str, Any]) -> str:
+    """Return the version that the code and files of one of our applications have here."""
     arguments = application.get("args") or {}
     configured = variables_of(application).get("NETWORK_PATH") or Settings().network_path
     files = [arguments.get("network") or configured, arguments.get("plan_file")]
-    return code_version(module, filter(None, files))
+    return code_version(module_of(application), filter(None, files))
 
 
-def module_of(application: Mapping[str, Any]) -> str | None:
-    """Return the module of one of our builders; None for any other application."""
+def module_of(application: Mapping[str, Any]) -> str:
+    """Return the module of one of our builders; "" for any other application."""
     module: str = application["import_path"].partition(":")[0]
-    return module if module.split(".")[0] in PACKAGES else None
+    return module if module.split(".")[0] in PACKAGES else ""
 
 
 def code_version(module: str, named: Iterable[str | Path] = ()) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
@@ -26,6 +25,7 @@ from deployments.customers.records.record_type import Fields, Record, RecordType
 from deployments.customers.records.responses import StatusResponse, json_answer
 from deployments.http.errors import RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer
+from deployments.http.request import query_of
 from deployments.store import (
     Document,
     DocumentNotFound,
@@ -177,8 +177,7 @@ def _success(status: HTTPStatus, message: str) -> Answer:
 
 
 def _mobile_number(scope: Scope) -> str:
-    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    values = [value for name, value in parameters if name == "mobileNumber"]
+    values = [value for name, value in query_of(scope) if name == "mobileNumber"]
     if not values:
         raise RefusedError("Required parameter 'mobileNumber' is not present.", 400)
     # given twice, it is ambiguous; joined by a comma, it is not a number
