@@ -9,13 +9,8 @@ import httpx
 import libsumo as traci  # "import traci" has the same calls and runs SUMO in its own process
 
 from lab.sim.observation import encode_observation
-from lab.sim.shipped import (
-    DECISION_S,
-    MIN_GREEN_S,
-    MORNING_RUSH_S,
-    YELLOW_S,
-    shipped_demand,
-)
+from lab.sim.scenario import DECISION_S
+from lab.sim.shipped import MIN_GREEN_S, MORNING_RUSH_S, YELLOW_S, shipped_demand
 from lab.sim.signal import TimedSignal
 from models.networks.shipped import NET_FILE, SHIPPED_FILE
 

@@ -10,7 +10,14 @@ from lab.net.net import load_net
 from lab.net.signal_times import signal_times
 from lab.sim.configuration import read_sumocfg
 from lab.sim.layouts import FILE, LAYOUTS, with_detectors
-from lab.sim.scenario import Configured, Demand, InvalidScenarioError, RouteFiles, Scenario
+from lab.sim.scenario import (
+    DECISION_S,
+    Configured,
+    Demand,
+    InvalidScenarioError,
+    RouteFiles,
+    Scenario,
+)
 from models.networks.file import read_network_file
 from models.networks.form import NetworkFile
 
@@ -67,8 +74,8 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     detectors = "estimate observations and queues from simulated detectors: those of the network"
     layouts = "file (file), or both kinds on each lane (lanes), one kind, or both on each approach"
     parser.add_argument("--detectors", choices=(FILE, *LAYOUTS), help=f"{detectors} {layouts}")
-    decision = "seconds from a decision to the next (default 10)"
-    parser.add_argument("--decision", type=int, default=10, metavar="S", help=decision)
+    decision = f"decision to the next (default {DECISION_S}, or more than a change of phase takes)"
+    parser.add_argument("--decision", type=int, metavar="S", help=f"seconds from one {decision}")
     for name, what in (
         ("yellow", "of yellow where a phase changes"),
         ("all-red", "of red for all after the yellow"),
@@ -146,13 +153,14 @@ def scenario_with(
     yellow_s, all_red_s, min_green_s = (
         own if asked is None else asked for own, asked in zip(times, given, strict=True)
     )
+    enough_s = max(DECISION_S, yellow_s + all_red_s + 1)
     scenario = Scenario(
         network,
         net,
         demand,
         begin_s,
         end_s,
-        options.decision,
+        enough_s if options.decision is None else options.decision,
         yellow_s,
         all_red_s,
         min_green_s,

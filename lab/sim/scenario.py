@@ -11,6 +11,8 @@ from lab.net.signal_times import SignalTimes
 from models.networks.form import NetworkFile
 from models.policy.training_record import Counts as Counts
 
+DECISION_S = 5  # the most that the safety layer expects between two requests by default
+
 
 class InvalidScenarioError(ValueError):
     """SUMO cannot simulate the scenario; one sentence."""
@@ -106,7 +108,7 @@ class Scenario:
     demand: Demand
     begin_s: int
     end_s: int
-    decision_s: int = 10
+    decision_s: int = DECISION_S
     yellow_s: int = 3
     all_red_s: int = 0
     min_green_s: int = 0

@@ -13,7 +13,7 @@ from lab.sim.daily_demand import HOUR_S, DailyDemand, DayProfile, read_demand
 from lab.sim.scenario import Scenario
 from models.networks.shipped import DEMAND_FILE, NET_FILE, SHIPPED_FILE
 
-DECISION_S, YELLOW_S, MIN_GREEN_S = 5, 3, 5
+YELLOW_S, MIN_GREEN_S = 3, 5
 MORNING_RUSH_S = 15 * HOUR_S // 2
 BREAKDOWN_S = (20 * 60, 40 * 60)
 
@@ -69,8 +69,7 @@ def shipped_scenario(
         demand,
         demand.begin_s,
         demand.end_s,
-        DECISION_S,
-        YELLOW_S,
+        yellow_s=YELLOW_S,
         min_green_s=MIN_GREEN_S,
         elements=(*elements, *_breakdown_elements(breakdowns)),
     )

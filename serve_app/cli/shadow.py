@@ -21,7 +21,7 @@ from lab.shadow.log import GAP_S, LogWriter, read_log
 from lab.shadow.records import RecordForm
 from lab.shadow.report import as_text, sections
 from lab.sim.options import add_rules, add_scenario, scenario_of, scenario_with
-from lab.sim.scenario import RouteFiles
+from lab.sim.scenario import DECISION_S, RouteFiles
 from models.atomic_write import atomic_write
 from models.networks.network import Network, read_network
 from models.signals.safety import Limits
@@ -87,6 +87,7 @@ def _add_report(actions: Any) -> None:
     safety = "simulate the policy behind the safety layer"
     action.add_argument("--safety", action="store_true", help=safety)
     add_rules(action)
+    action.set_defaults(decision=DECISION_S)
 
 
 def _add_events(actions: Any) -> None:

@@ -16,13 +16,8 @@ from lab.sim.environment import layers_of
 from lab.sim.observation import Observation
 from lab.sim.options import scenario_of
 from lab.sim.programs import own_programs
-from lab.sim.scenario import Counts, Scenario
-from lab.sim.shipped import (
-    DECISION_S,
-    MORNING_RUSH_S,
-    shipped_demand,
-    shipped_scenario,
-)
+from lab.sim.scenario import DECISION_S, Counts, Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand, shipped_scenario
 from lab.sim.webster import FixedTime
 from models.networks.form import NetworkFile
 from models.networks.shipped import SHIPPED

@@ -11,8 +11,8 @@ from greenwave.client import Client
 from greenwave.client.login import Login
 from lab.net.importing import import_network
 from lab.sim.observation import Observation
-from lab.sim.scenario import RouteFiles, Scenario
-from lab.sim.shipped import DECISION_S, MORNING_RUSH_S, shipped_demand
+from lab.sim.scenario import DECISION_S, RouteFiles, Scenario
+from lab.sim.shipped import MORNING_RUSH_S, shipped_demand
 from load_tests.harness.system import System, application
 from models.networks.shipped import NET_FILE
 from serve_app.cli import demo

@@ -38,7 +38,7 @@ def test_a_configuration_says_net_routes_and_times(files):
     assert scenario.network.name == "harbour"
     assert (scenario.net, scenario.demand.files) == (NET_FILE, (files / "trips.rou.xml",))
     assert (scenario.begin_s, scenario.end_s) == (60, 600)
-    assert (scenario.decision_s, *scenario.times) == (10, 3, 0, 5)
+    assert (scenario.decision_s, *scenario.times) == (5, 3, 0, 5)
 
 
 def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files):
@@ -50,7 +50,8 @@ def test_the_times_are_those_of_the_nets_programs_unless_they_are_given(files):
     net.write_text(f'<net><tlLogic id="pier">{phases}</tlLogic></net>')
     arguments = "--network", files / "city.json", "--net", net, "--end", 300
     routes = "--routes", files / "trips.rou.xml"
-    assert parse(*arguments, *routes).times == (4, 2, 8)
+    scenario = parse(*arguments, *routes)
+    assert (scenario.decision_s, *scenario.times) == (7, 4, 2, 8)
     assert parse(*arguments, *routes, "--all-red", 0, "--min-green", 3).times == (4, 0, 3)
 
 
@@ -79,11 +80,10 @@ def test_options_say_them_instead_and_the_rules_with_them(files):
     scenario = parse(
         *("--network", files / "city.json", "--net", NET_FILE),
         *("--routes", files / "trips.rou.xml", "--end", 300),
-        *("--decision", 5, "--yellow", 2, "--all-red", 1, "--min-green", 6),
+        *("--decision", 8, "--yellow", 2, "--all-red", 1, "--min-green", 6),
     )
     assert (scenario.begin_s, scenario.end_s) == (0, 300)
-    times = scenario.decision_s, scenario.yellow_s, scenario.all_red_s, scenario.min_green_s
-    assert times == (5, 2, 1, 6)
+    assert (scenario.decision_s, *scenario.times) == (8, 2, 1, 6)
 
 
 def test_times_beside_a_configuration_replace_its_own(files):
