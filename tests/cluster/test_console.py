@@ -33,15 +33,15 @@ def token(console: System) -> str:
 
 
 async def views(system: System, token: str, run: str = "") -> AsyncGenerator[dict[str, Any], None]:
+    """Yield what the page shows: it asks for the next stream when one ends, after half a minute."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with (
-        httpx.AsyncClient(base_url=system.url, timeout=20) as client,
-        client.stream("GET", "/console/stream", params={"run": run}, headers=headers) as answer,
-    ):
-        assert answer.status_code == 200
-        async for line in answer.aiter_lines():
-            if line.startswith("data: "):
-                yield json.loads(line.removeprefix("data: "))
+    async with httpx.AsyncClient(base_url=system.url, timeout=20, headers=headers) as client:
+        while True:
+            async with client.stream("GET", "/console/stream", params={"run": run}) as answer:
+                assert answer.status_code == 200
+                async for line in answer.aiter_lines():
+                    if line.startswith("data: "):
+                        yield json.loads(line.removeprefix("data: "))
 
 
 async def wait_until(

@@ -25,8 +25,8 @@ def level_of(scenario: Scenario) -> float:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("begin_s", 600), ("end_s", 7200), ("decision_s", 5), ("program", "night")),
-        *(("yellow_s", 4), ("all_red_s", 2), ("min_green_s", 9), ("detectors", True)),
+        *(("begin_s", 600), ("end_s", 7200), ("decision_s", 8), ("program", "night")),
+        *(("yellow_s", 4), ("all_red_s", 1), ("min_green_s", 9), ("detectors", True)),
         *(("cyclic", True), ("counts", "all"), ("bus_weight", 5.0)),
     ],
 )
