@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lab.sim.scenario import DECISION_S
 from models.networks.network import network_of
 from tests.sim.towns import Town
 
@@ -39,7 +40,7 @@ def test_an_episode_has_the_spaces_of_the_network_and_is_truncated_at_its_end(ci
         total += sum(rewards.values())
         steps, over = steps + 1, all(truncated.values())
         assert not any(terminated.values())
-    assert steps == END_S // 10
+    assert steps == END_S // DECISION_S
     assert total < 0
     assert env.agents == []
     assert {env.action_space(name).n for name in network.ids} == {network.n_actions}

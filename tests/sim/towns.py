@@ -32,7 +32,8 @@ class Town:
         self.routes.write_text(f"<routes>{trips}</routes>")
         network, _ = import_network(self.net, "a town")
         self.network.write_text(network_as_json(network))
-        self.scenario = Scenario(network, self.net, RouteFiles((self.routes,)), 0, END_S)
+        routes = RouteFiles((self.routes,))
+        self.scenario = Scenario(network, self.net, routes, 0, END_S, decision_s=10)
 
 
 class RandomPhases:

@@ -26,4 +26,4 @@ def walked_scenario(folder: Path, pedestrian_calls: bool = True) -> Scenario:
     )
     network, _ = import_network(net, "a town", pedestrian_calls=pedestrian_calls)
     (folder / "town.json").write_text(network_as_json(network))
-    return Scenario(network, net, RouteFiles((routes,)), 0, END_S)
+    return Scenario(network, net, RouteFiles((routes,)), 0, END_S, decision_s=10)
