@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from greenwave.client import Client, RefusedError, Shown, UnavailableError
 from lab.shadow.findings import POLICY
@@ -28,14 +28,15 @@ class ShadowError(Exception):
     """The recording ends; one sentence."""
 
 
-class Recorded(NamedTuple):
+@dataclass
+class Recorded:
     """Numbers of a recording."""
 
-    records: int
-    decisions: int
-    recommended: int
-    malformed: int
-    segments: int
+    records: int = 0
+    decisions: int = 0
+    recommended: int = 0
+    malformed: int = 0
+    segments: int = 0
 
 
 class Recorder:
@@ -66,12 +67,8 @@ class Recorder:
         continues = log.tail is not None and source and log.tail.segment.source == source
         self._done = log.tail.line if continues and log.tail else 0
         self._sizes: deque[int] = deque([SHORT_RECORDS] * SHORT_SEGMENTS, SHORT_SEGMENTS)
-        self._counts = dict.fromkeys(Recorded._fields, 0)
+        self.recorded = Recorded()
         self._away = False
-
-    @property
-    def recorded(self) -> Recorded:
-        return Recorded(**self._counts)
 
     def record(self, lines: Lines) -> None:
         """Record lines until they end.
@@ -89,12 +86,12 @@ class Recorder:
                 self._skip(line, record)
                 continue
             jump = clock.jump(record.time)
-            if jump and self._counts["segments"]:
+            if jump and self.recorded.segments:
                 self._notify(f"Line {line}: {jump}. Segment {self._segment + 1} begins.")
-            if jump or not self._counts["segments"]:
+            if jump or not self.recorded.segments:
                 self._begin(line, jump)
             self._log.append(self._entry(line, record))
-            self._counts["records"] += 1
+            self.recorded.records += 1
             self._sizes[-1] += 1
 
     def _begin(self, line: int, jump: str) -> None:
@@ -119,13 +116,13 @@ class Recorder:
                 line=line - 1,
             )
         )
-        self._counts["segments"] += 1
+        self.recorded.segments += 1
 
     def _skip(self, line: int, malformed: Malformed) -> None:
-        self._counts["malformed"] += 1
-        if self._counts["malformed"] <= MAX_SENTENCES:
+        self.recorded.malformed += 1
+        if self.recorded.malformed <= MAX_SENTENCES:
             self._notify(f"Line {line} is skipped: {malformed.reason}.")
-        if self._counts["malformed"] == MAX_SENTENCES:
+        if self.recorded.malformed == MAX_SENTENCES:
             self._notify("Further lines that are skipped are only counted.")
 
     def _entry(self, line: int, record: Record) -> Entry:
@@ -134,9 +131,9 @@ class Recorder:
         if record.observation is None:
             return entry
         shown = self._lamps[record.junction].shown(record)
-        self._counts["decisions"] += 1
+        self.recorded.decisions += 1
         recommended, answer = self._ask(line, record, Shown(*shown))
-        self._counts["recommended"] += recommended is not None
+        self.recorded.recommended += recommended is not None
         return entry.model_copy(update={"recommended": recommended, "answer": answer})
 
     def _ask(self, line: int, record: Record, shown: Shown) -> tuple[int | None, str]:

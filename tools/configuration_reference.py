@@ -123,10 +123,5 @@ def _choices(annotation: Any) -> list[str]:
     return [str(each) for each in get_args(annotation)] if get_origin(annotation) is Literal else []
 
 
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(reference(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(reference(), encoding="utf-8")

@@ -25,7 +25,7 @@ from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import free_port_base
 from load_tests.harness.wrk import WrkError, wrk_command
 from serve_app.cli.up import exit_on_sigterm
-from serve_app.errors import DeployError, InstanceError
+from serve_app.errors import CommandError
 
 MODULES = {
     "peers": "the policy beside FastAPI, LitServe, BentoML and bare Serve",
@@ -37,14 +37,7 @@ MODULES = {
     "rest": "memory and CPU time of the whole system at rest, and seconds until it serves",
 }
 FOLDER = ROOT / "reports" / "bench"
-ERRORS = (
-    BenchmarkError,
-    WrkError,
-    DeployError,
-    InstanceError,
-    GreenwaveError,
-    httpx.HTTPError,
-)
+ERRORS = (BenchmarkError, WrkError, CommandError, GreenwaveError, httpx.HTTPError)
 
 
 def main(arguments: list[str]) -> int:

@@ -23,14 +23,7 @@ import psutil
 
 from greenwave.client import AsyncClient, GreenwaveError, Retries, Timeouts
 from lab.train.untrained import save_untrained
-from load_tests.bench.harness import (
-    ONE,
-    Benchmark,
-    BenchmarkError,
-    Target,
-    measure_into,
-    system_of,
-)
+from load_tests.bench.harness import ONE, Benchmark, BenchmarkError, Target, measure_into, system_of
 from load_tests.bench.report import Column, Results
 from load_tests.harness.processes import own_bytes
 from load_tests.harness.shipped import shipped_application
@@ -78,8 +71,8 @@ def _measure_size(
     measure_into(results, target, ONE, options.seconds)
     time.sleep(COPIED_S)
     figures = {
-        "replica_mb": sum(own_bytes(processes(), REPLICA)) / 1e6,
-        "actor_mb": sum(own_bytes(processes(), STATE_ACTOR)) / 1e6,
+        "replica_mb": own_bytes(processes(), REPLICA) / 1e6,
+        "actor_mb": own_bytes(processes(), STATE_ACTOR) / 1e6,
         "table_mb": used_bytes() / 1e6,
     }
     both = [*system.replicas("inference"), *system.state_actors()]
@@ -149,7 +142,7 @@ def _measure_rounds(
 
 
 def _memory_bytes(system: System) -> int:
-    return sum(own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR)) + used_bytes()
+    return own_bytes(system.instance.processes(), REPLICA + STATE_ACTOR) + used_bytes()
 
 
 def _predict_all(client: httpx.Client, network: Network) -> float:

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,12 +21,7 @@ import psutil
 from rich.console import Console
 
 from load_tests.bench.report import Columns, Results
-from load_tests.harness.processes import (
-    REST,
-    cpu_seconds_by_kind,
-    started_by,
-    stop,
-)
+from load_tests.harness.processes import REST, cpu_seconds_by_kind, started_by, stop
 from load_tests.harness.shipped import ROOT
 from load_tests.harness.system import System, running_system
 from load_tests.harness.wrk import run_wrk
@@ -181,11 +175,10 @@ def serve(command: Sequence[str], port: int, **env: str) -> Iterator[Server]:
     Args:
         command: may contain ``{port}``.
     """
-    defaults = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as log:
         leader = subprocess.Popen(
             [word.format(port=port) for word in command],
-            env=os.environ | defaults | env,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
             cwd=ROOT,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -201,14 +194,6 @@ def serve(command: Sequence[str], port: int, **env: str) -> Iterator[Server]:
             yield Server(f"http://127.0.0.1:{port}", processes)
         finally:
             stop(started_by(leader.pid))
-
-
-def uvicorn(application: str) -> list[str]:
-    """Return the command that serves a factory of ``peer_servers`` with uvicorn in one process."""
-    module, _, factory = application.partition(":")
-    command = [sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"]
-    command += ["--log-level", "warning", "--port", "{port}"]
-    return [*command, f"load_tests.bench.peer_servers.{module}:{factory}"]
 
 
 def wait_until_answered(server: Server, path: str, body: object) -> None:

@@ -36,7 +36,6 @@ from load_tests.bench.harness import (
     measure_into,
     rounds,
     serve,
-    uvicorn,
     wait_until_answered,
 )
 from load_tests.bench.report import Column, Results, load_tables
@@ -44,13 +43,13 @@ from load_tests.harness.processes import cpu_seconds
 from load_tests.harness.shipped import ROOT, Config, shipped_application, shipped_config
 from load_tests.harness.system import running_system
 from load_tests.harness.wrk import WrkError
-from serve_app.errors import DeployError, InstanceError
+from serve_app.errors import CommandError
 from serve_app.settings import Settings
 
 WARM_UP_S = 5.0
 REST_CORES, REST_S, LOOK_S = 0.4, 20.0, 2.0
 PREDICTION = {"junction_id": "300839359", "obs_data": [1, 0, 1, 0.2, 0.0, 0.4, 0.1, 0.0]}
-ERRORS = (BenchmarkError, WrkError, DeployError, InstanceError)
+ERRORS = (BenchmarkError, WrkError, CommandError)
 
 PLAIN = (ONE, SIXTEEN, SIXTY_FOUR)
 # The items of one request belong to one run, so a hundred are twenty steps of its five junctions.
@@ -172,7 +171,11 @@ CONTENDERS = {
     "fastapi": Contender(
         "FastAPI, PyTorch",
         "uvicorn, one process, eager PyTorch, states in a dict, no access log",
-        _command(*uvicorn("fastapi_server:policy_app")),
+        _command(
+            *(sys.executable, "-m", "uvicorn", "--factory", "--no-access-log"),
+            *("--log-level", "warning", "--port", "{port}"),
+            "load_tests.bench.peer_servers.fastapi_server:policy_app",
+        ),
     ),
     "litserve": Contender(
         "LitServe",

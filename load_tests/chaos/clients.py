@@ -136,11 +136,9 @@ class Client:
         self._history.predictions.append(asked)
         return asked
 
-    async def predict_until_answered(
-        self, key: Key, request: str | None = None, observation: Sequence[float] = OBSERVATION
-    ) -> Prediction:
+    async def predict_until_answered(self, key: Key, request: str | None = None) -> Prediction:
         while True:
-            asked = await self.predict(key, request, observation)
+            asked = await self.predict(key, request)
             if asked.outcome is Outcome.ANSWERED:
                 return asked
             await asyncio.sleep(PAUSE_AFTER_FAILURE_S)

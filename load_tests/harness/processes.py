@@ -46,10 +46,9 @@ def cpu_seconds_by_kind(processes: Iterable[psutil.Process]) -> defaultdict[str,
     """Return the CPU time of each kind of process since they started."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for process in processes:
-        with contextlib.suppress(psutil.Error):
-            program = read_command(process)[0].rsplit("/", 1)[-1]
-            kind = next((kind for start, kind in KINDS.items() if program.startswith(start)), REST)
-            seconds[kind] += _cpu_seconds_of(process)
+        program = read_command(process)[0].rsplit("/", 1)[-1]
+        kind = next((kind for start, kind in KINDS.items() if program.startswith(start)), REST)
+        seconds[kind] += _cpu_seconds_of(process)
     return seconds
 
 
@@ -62,13 +61,10 @@ def memory_bytes(processes: Iterable[psutil.Process]) -> int:
     return total
 
 
-def own_bytes(processes: Iterable[psutil.Process], titles: tuple[str, ...]) -> list[int]:
-    """Return the memory that each process with one of these titles shares with no other (USS)."""
-    return [
-        process.memory_full_info().uss
-        for process in processes
-        if read_command(process)[0].startswith(titles)
-    ]
+def own_bytes(processes: Iterable[psutil.Process], titles: tuple[str, ...]) -> int:
+    """Return the memory that processes with one of these titles share with no other (USS)."""
+    found = [each for each in processes if read_command(each)[0].startswith(titles)]
+    return sum(each.memory_full_info().uss for each in found)
 
 
 def stop(processes: Sequence[psutil.Process], timeout_s: float = 10.0) -> None:

@@ -47,7 +47,7 @@ def wrk_command(
 
 
 def run_wrk(
-    url: str, connections: int, seconds: float, requests: Sequence[str], headers: Sequence[str] = ()
+    url: str, connections: int, seconds: float, requests: Sequence[str], headers: Sequence[str]
 ) -> Sample:
     """Run wrk once.
 

@@ -44,14 +44,7 @@ def _demand(options: argparse.Namespace) -> None:
     if not 0 <= options.seed <= MAX_SEED:
         raise CommandError(f"--seed must be 0 to {MAX_SEED}.")
     require("libsumo", "SUMO")
-    from lab.net.demand import (
-        Demand,
-        Entry,
-        Exit,
-        Level,
-        Turn,
-        read_table,
-    )
+    from lab.net.demand import Demand, Entry, Exit, Level, Turn, read_table
     from lab.net.net import load_net
     from lab.net.routing import make_routes
 

@@ -92,7 +92,7 @@ def _named(path: Path) -> tuple[Path, tuple[Path, ...]]:
 
 
 def _show(options: argparse.Namespace) -> None:
-    network = _read(options.file)
+    network = read_network_file(options.file)
     if unknown := set(options.junctions) - {each.id for each in network.junctions}:
         raise CommandError(f"{options.file} has no junction {min(unknown)}.")
     path = options.output or options.file.with_suffix(".svg")
@@ -132,15 +132,11 @@ def _crossings_in_words(junction: JunctionEntry) -> Iterator[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    network = _read(options.file)
+    network = read_network_file(options.file)
     if options.json:
         write_json({"name": network.name, **_sizes(network)})
     else:
         notes.print(_in_words(network))
-
-
-def _read(path: Path) -> NetworkFile:
-    return read_network_file(path)
 
 
 def _sizes(file: NetworkFile) -> dict[str, int]:

@@ -31,9 +31,8 @@ from serve_app.cli.demo import check as check_demo
 from serve_app.cli.hints import require
 from serve_app.cli.terminal import notes, write_json
 from serve_app.configured_network import configured_network
-from serve_app.demo.connect import addresses_of, credentials_of
+from serve_app.demo.connect import addresses_of, make_client
 from serve_app.errors import CommandError
-from serve_app.settings import Settings
 from serve_app.shadow import Lines, Recorder
 
 if TYPE_CHECKING:
@@ -165,8 +164,7 @@ def _client(options: argparse.Namespace) -> Client:
         at = addresses_of(options.port_base, options.url)
         if options.token_file is not None:
             return Client(at, token=options.token_file.read_text(encoding="ascii").strip())
-        credentials = credentials_of(Settings.of_instance(options.port_base))
-        return Client(at, credentials.username, credentials.password)
+        return make_client(options, at)
     except (GreenwaveError, UnicodeDecodeError) as error:
         raise CommandError(f"The gateway cannot be called: {error}") from error
 

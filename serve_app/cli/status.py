@@ -42,11 +42,10 @@ def _down(options: argparse.Namespace) -> None:
     if stopped or is_free(instance.ports.http):  # or a system with another data folder runs
         instance.remove_runtime_files()
     hint = " A system that was started with another DATA_DIR is stopped with the same one."
-    results.print("Stopped." if stopped else f"Nothing was running {_place(options)}.{hint}")
+    results.print("Stopped." if stopped else f"Nothing was running {_place(instance)}.{hint}")
 
 
-def _place(options: argparse.Namespace) -> str:
-    instance = instance_of(options.port_base)
+def _place(instance: Instance) -> str:
     return f"at {instance.base_url} with the data folder {instance.data_dir}"
 
 
@@ -66,7 +65,7 @@ def running(options: argparse.Namespace) -> Instance:
         starting = "restarting" if ray.restarts else "starting"
         raise InstanceError(f"Ray is {starting}. {ray.error or ''}".strip())
     raise InstanceError(
-        f"Greenwave is not running {_place(options)}. Start it with"
+        f"Greenwave is not running {_place(instance)}. Start it with"
         f" `{greenwave_command('up', options.port_base)}`, or name the"
         " --port-base and the DATA_DIR of the one that runs."
     )

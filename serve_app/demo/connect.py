@@ -55,8 +55,7 @@ def addresses_at(urls: Mapping[str, str]) -> Addresses:
 
 def make_client(arguments: argparse.Namespace, addresses: Addresses) -> Client:
     """Return a client of the gateway, with a login."""
-    credentials = credentials_of(Settings.of_instance(arguments.port_base))
-    return Client(addresses, credentials.username, credentials.password)
+    return Client(addresses, *credentials_of(Settings.of_instance(arguments.port_base)))
 
 
 def credentials_of(settings: Settings) -> Credentials:

@@ -11,8 +11,6 @@ VARIABLE = "INFERENCE_TOKEN"
 MIN_BYTES = 32  # as of a signing key
 MAX_BYTES = 4096
 
-OpenTokens = Callable[[], tuple[str, ...]]
-
 
 def inference_tokens(settings: Settings | None = None) -> tuple[str, ...]:
     """Return the accepted tokens, of which the first is sent; none without a configured token.
@@ -55,7 +53,7 @@ def required_inference_tokens() -> tuple[str, ...]:
     )
 
 
-def configured_tokens(settings: Settings) -> OpenTokens | None:
+def configured_tokens(settings: Settings) -> Callable[[], tuple[str, ...]] | None:
     """Return a reader for replicas: Ray would store tokens that are bound to a deployment."""
     return required_inference_tokens if inference_tokens(settings) else None
 

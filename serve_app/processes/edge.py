@@ -306,12 +306,8 @@ class Edge:
 
     def _processes(self) -> list[psutil.Process]:
         """Find the edge. Serve's own HAProxy has the tags too, but another configuration."""
-        found = []
-        for process in self.instance.processes():
-            with contextlib.suppress(psutil.Error):
-                if str(self.config) in read_command(process):
-                    found.append(process)
-        return found
+        config = str(self.config)
+        return [each for each in self.instance.processes() if config in read_command(each)]
 
 
 def _of_all_cores(count: int) -> int:

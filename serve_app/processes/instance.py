@@ -32,7 +32,6 @@ from serve_app.processes.process_tags import (
     INSTANCE_TAG,
     ROLE_TAG,
     Role,
-    has_instance_tag,
     read_tag,
     role_of,
 )
@@ -194,7 +193,7 @@ class Instance:
         """Return the process that runs ``ray start``, if it is alive."""
         with contextlib.suppress(psutil.Error):
             head = psutil.Process(self._recorded_session() or 0)
-            return head if self.owns(head) and has_instance_tag(head, self.tag) else None
+            return head if self.owns(head) and self._has_tag(head) else None
         return None
 
     def stop(self) -> bool:
@@ -252,11 +251,12 @@ class Instance:
         session = self._recorded_session()
         with contextlib.suppress(psutil.Error, OSError):
             in_session = session is not None and os.getsid(process.pid) == session
-            ours = process.pid != os.getpid() and (
-                in_session or has_instance_tag(process, self.tag)
-            )
+            ours = process.pid != os.getpid() and (in_session or self._has_tag(process))
             return ours and process.status() != psutil.STATUS_ZOMBIE
         return False
+
+    def _has_tag(self, process: psutil.Process) -> bool:
+        return read_tag(process, INSTANCE_TAG) == self.tag
 
     def with_recorded_ports(self) -> Instance:
         """Return the instance with the ports of its last start, if there was one."""

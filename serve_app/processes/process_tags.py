@@ -26,12 +26,8 @@ class Role(enum.StrEnum):
     RAY = "ray"
 
 
-def has_instance_tag(process: psutil.Process, tag: str) -> bool:
-    return read_tag(process, INSTANCE_TAG) == tag
-
-
 def role_of(process: psutil.Process) -> Role:
-    with contextlib.suppress(psutil.Error, OSError, ValueError):
+    with contextlib.suppress(ValueError):
         return Role(read_tag(process, ROLE_TAG) or Role.RAY)
     return Role.RAY
 

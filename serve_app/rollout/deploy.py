@@ -102,11 +102,10 @@ def wait_until_running(
 
 def serves(dashboard: RayDashboard, config: dict[str, Any]) -> bool:
     """Return whether the cluster has received this config last, as far as its code is concerned."""
-    deployed = dashboard.applications()
+    found = dashboard.applications().items()
+    deployed = {name: each.get("deployed_app_config") or {} for name, each in found}
     return all(
-        name in deployed and _code(deployed[name].get("deployed_app_config") or {}) == _code(each)
-        for each in config["applications"]
-        for name in [each["name"]]
+        _code(deployed.get(each["name"], {})) == _code(each) for each in config["applications"]
     )
 
 

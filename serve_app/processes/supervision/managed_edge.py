@@ -12,7 +12,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 
 import psutil
 
@@ -30,14 +29,13 @@ STOP_TIMEOUT_S = 2.0
 class ManagedEdge:
     """The edge as a managed process. It does not start before its configuration is written."""
 
-    def __init__(self, edge: Edge, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, edge: Edge) -> None:
         self._edge = edge
-        self._sleep = sleep
         self._master: psutil.Process | None = None
 
     def start_or_adopt(self) -> float:
         while not self._edge.config.exists():
-            self._sleep(POLL_S)
+            time.sleep(POLL_S)
         self._master = self._edge.master() or self._start()
         return self._master.create_time()
 

@@ -15,13 +15,7 @@ from serve_app.errors import DeployError, InstanceError
 from serve_app.processes.instance import Instance
 from serve_app.processes.supervision.managed_process import logger
 from serve_app.ray_dashboard import RayDashboard
-from serve_app.rollout.deploy import (
-    deploy,
-    failures,
-    is_building,
-    is_deploying,
-    staged_startup,
-)
+from serve_app.rollout.deploy import deploy, failures, is_building, is_deploying, staged_startup
 from serve_app.rollout.releases import Releases
 
 POLL_S = 0.25

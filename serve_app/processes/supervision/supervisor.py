@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -74,9 +73,5 @@ class Supervisor:
 
     def running(self, part: str) -> list[psutil.Process]:
         """Return the processes of a part, but not this one."""
-        found = []
-        for process in self.instance.processes(Role.SUPERVISOR):
-            with contextlib.suppress(psutil.Error):
-                if f"{MODULE}.{part}" in read_command(process):
-                    found.append(process)
-        return found
+        supervising = self.instance.processes(Role.SUPERVISOR)
+        return [each for each in supervising if f"{MODULE}.{part}" in read_command(each)]
