@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from importlib import import_module
 
 import httpx
@@ -58,7 +59,7 @@ def benchmark_of(name: str) -> Benchmark:
     """Import a benchmark, and nothing of the others."""
     module = import_module(f"load_tests.bench.{name.replace('-', '_')}")
     benchmark: Benchmark = module.BENCHMARK
-    return benchmark
+    return replace(benchmark, name=name, about=module.__doc__)
 
 
 def run(benchmark: Benchmark, arguments: list[str]) -> int:

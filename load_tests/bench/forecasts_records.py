@@ -62,8 +62,6 @@ def _create_loans(url: str) -> None:
 
 
 BENCHMARK = Benchmark(
-    name="forecasts-records",
-    about=__doc__,
     parts=list(PARTS),
     measure=_measure,
     tables=load_tables([load.name for load in LOADS]),

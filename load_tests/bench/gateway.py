@@ -132,8 +132,6 @@ def _cores(results: Results) -> str:
 
 
 BENCHMARK = Benchmark(
-    name="gateway",
-    about=__doc__,
     parts=list(GATEWAYS),
     measure=_measure,
     tables=load_tables(

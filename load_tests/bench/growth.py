@@ -195,8 +195,6 @@ _JUNCTION_COLUMNS = [
 ]
 
 BENCHMARK = Benchmark(
-    name="growth",
-    about=__doc__,
     parts=["states", "junctions"],
     measure=_measure,
     tables=[_STATE_COLUMNS, _JUNCTION_COLUMNS],

@@ -43,20 +43,20 @@ class Benchmark:
     """One benchmark, and its report.
 
     Attributes:
-        about: the help text.
         parts: what ``--only`` can select.
         measure: adds figures to the results.
         tables: of its report.
         notes: what follows them.
+        name, about: those of its module, whose docstring is the help text.
     """
 
-    name: str
-    about: str
     parts: Sequence[str]
     measure: Callable[[argparse.Namespace, Results], None]
     tables: Sequence[Columns]
     notes: Callable[[Results], str] = lambda _: ""
     rounds: int = 5
+    name: str = ""
+    about: str | None = None
 
 
 @dataclass(frozen=True)

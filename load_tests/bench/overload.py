@@ -91,8 +91,6 @@ def _responses(lines: Iterable[str]) -> Iterator[tuple[int, float, str, str]]:
 
 
 BENCHMARK = Benchmark(
-    name="overload",
-    about=__doc__,
     parts=["overload"],
     measure=_measure,
     tables=[

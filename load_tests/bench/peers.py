@@ -273,8 +273,6 @@ _at_once = [
     )
 ]
 BENCHMARK = Benchmark(
-    name="peers",
-    about=__doc__,
     parts=list(CONTENDERS),
     measure=_measure,
     tables=[*load_tables([load.name for load in PLAIN]), _at_once],

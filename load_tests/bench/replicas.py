@@ -63,8 +63,6 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
 
 
 BENCHMARK = Benchmark(
-    name="replicas",
-    about=__doc__,
     parts=list(PARTS),
     measure=_measure,
     tables=load_tables([load.name for load in LOADS]),

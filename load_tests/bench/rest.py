@@ -135,8 +135,6 @@ def _rest(processes: list[psutil.Process], results: Results) -> None:
 
 
 BENCHMARK = Benchmark(
-    name="rest",
-    about=__doc__,
     parts=["start", "restart", "rest"],
     measure=_measure,
     tables=[
