@@ -63,33 +63,26 @@ AT_ONCE: Mapping[str, tuple[int, str, tuple[str, ...]]] = {
 }
 
 
-class Environment:
-    """A virtual environment of a peer that cannot share this one, made on first use."""
+def make_environment(folder: Path) -> None:
+    """Make the virtual environment of a peer, and install the packages of its file that it lacks.
 
-    def __init__(self, name: str) -> None:
-        self._requirements = Path(__file__).parent / "peer_servers" / f"{name}.txt"
-        self.folder = ROOT / ".venv-peers" / name
-        self.python = self.folder / "bin" / "python"
-
-    def make(self) -> None:
-        """Make the environment, and install the packages of its file that it lacks.
-
-        Raises:
-            BenchmarkError: no package index is in reach, or it does not have a package.
-        """
-        console.print(f"Installing {self._requirements.name} (at first a few minutes) ...")
-        install = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r"]
-        for command in (
-            [sys.executable, "-m", "venv", str(self.folder)],
-            [str(self.python), *install, str(self._requirements)],
-        ):
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-                raise BenchmarkError(
-                    f"Cannot install {self._requirements.name} into {self.folder}:"
-                    f" {''.join(last) or 'no reason given'}"
-                )
+    Raises:
+        BenchmarkError: no package index is in reach, or it does not have a package.
+    """
+    requirements = Path(__file__).parent / "peer_servers" / f"{folder.name}.txt"
+    console.print(f"Installing {requirements.name} (at first a few minutes) ...")
+    install = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r"]
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(folder / "bin" / "python"), *install, str(requirements)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise BenchmarkError(
+                f"Cannot install {requirements.name} into {folder}:"
+                f" {''.join(last) or 'no reason given'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -99,13 +92,13 @@ class Contender:
     Attributes:
         settings: what a reader must know beside its name.
         start: from the first of its ports, and whether to use an edge, to the running server.
-        environment: where it cannot share this one.
+        environment: the folder of its own one, where it cannot share this one.
     """
 
     name: str
     settings: str
     start: Callable[[int, bool], AbstractContextManager[Server]]
-    environment: Environment | None = None
+    environment: Path | None = None
 
 
 @contextmanager
@@ -154,7 +147,8 @@ def _peer_env() -> dict[str, str]:
     return {"MAPPO_AGENT_PATH": weights, "OMP_NUM_THREADS": "1"}
 
 
-_LITSERVE, _BENTOML = Environment("litserve"), Environment("bentoml")
+_ENVIRONMENTS = ROOT / ".venv-peers"
+_LITSERVE, _BENTOML = _ENVIRONMENTS / "litserve", _ENVIRONMENTS / "bentoml"
 
 CONTENDERS = {
     "greenwave": Contender(
@@ -181,7 +175,9 @@ CONTENDERS = {
         "LitServe",
         "one worker, eager PyTorch, states in a dict, `fast_queue=True`, no access log",
         _command(
-            str(_LITSERVE.python), "-m", "load_tests.bench.peer_servers.litserve_server", "{port}"
+            *(str(_LITSERVE / "bin" / "python"), "-m"),
+            "load_tests.bench.peer_servers.litserve_server",
+            "{port}",
         ),
         _LITSERVE,
     ),
@@ -189,10 +185,10 @@ CONTENDERS = {
         "BentoML",
         "one worker, `async` route, eager PyTorch, states in a dict, no access log",
         _command(
-            *(str(_BENTOML.python.with_name("bentoml")), "serve"),
+            *(str(_BENTOML / "bin" / "bentoml"), "serve"),
             "load_tests.bench.peer_servers.bentoml_server:Policy",
             *("--host", "127.0.0.1", "--port", "{port}"),
-            BENTOML_HOME=str(_BENTOML.folder / "home"),
+            BENTOML_HOME=str(_BENTOML / "home"),
             BENTOML_DO_NOT_TRACK="True",
         ),
         _BENTOML,
@@ -229,7 +225,7 @@ def _measure(options: argparse.Namespace, results: Results) -> None:
 def _take_turn(contender: Contender, options: argparse.Namespace, results: Results) -> None:
     """Start a contender, measure it, and stop it."""
     if contender.environment:
-        contender.environment.make()
+        make_environment(contender.environment)
     with contender.start(options.port_base, options.edge) as server:
         wait_until_answered(server, "/predict_action", PREDICTION)
         _wait_until_at_rest(server)
