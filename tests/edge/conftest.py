@@ -15,23 +15,12 @@ import pytest
 
 from load_tests.harness.free_ports import free_port, free_ports
 from load_tests.harness.system import start_edge
-from serve_app.processes.edge import Edge
+from serve_app.processes.edge import APPLICATIONS, Edge
 from serve_app.processes.instance import Instance
 from serve_app.processes.ports import OF_EDGE, Ports
 from tests.support.local_server import Answer, Request, Server, json_answer
 
-ROUTES = {
-    "/": "inference",
-    "/api": "gateway",
-    "/api/accounts": "accounts",
-    "/api/loans": "loans",
-    "/api/cards": "cards",
-    "/density": "density",
-    "/flow": "flow",
-    "/console": "console",
-}
-
-
+ROUTES = {route: name for name, route in APPLICATIONS.items()}
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 # What the header X-Do selects in place of the usual answer.
 ANSWERS = {

@@ -16,9 +16,7 @@ FEW, MANY = 2, 40
 PATIENCE_S = 180.0
 
 
-async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(
-    system,
-):
+async def test_replicas_follow_the_load_no_request_fails_and_every_state_is_exact(system):
     system.deploy(scaled_application())
     history = History()
     try:

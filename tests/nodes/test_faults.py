@@ -95,9 +95,7 @@ async def test_a_node_is_cut_off_from_the_others(cluster):
             await eventually(lambda: not victim.find("ray::ServeReplica"))  # Ray takes it for dead
 
 
-async def test_a_node_that_is_cut_off_from_the_store_too_stops_before_another_begins(
-    cluster,
-):
+async def test_a_node_that_is_cut_off_from_the_store_too_stops_before_another_begins(cluster):
     victim, survivor = with_a_state_actor(cluster)
     others = [survivor.number, cluster.head.number]
     clients = clients_of(cluster.workers, [survivor], lost_steps=STEPS_OF_A_TERM)

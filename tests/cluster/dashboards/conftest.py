@@ -98,10 +98,7 @@ _NUMBERS = count(4_354_000_000, 10_000)
 @pytest.fixture(scope="package")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     # Ray tells more often, and forgets a gauge that is not told again for twice as long.
-    env = {
-        "RAY_metrics_report_interval_ms": f"{1000 * TOLD_S:.0f}",
-        **QUICK,
-    }
+    env = {"RAY_metrics_report_interval_ms": f"{1000 * TOLD_S:.0f}", **QUICK}
     inference = application("inference", "/", replicas=2, diagnose_detectors=True)
     others = [shipped_application(name) for name in ("density", "flow", *RECORDS)]
     applications = (inference, gateway("gateway", "/api"), *others)

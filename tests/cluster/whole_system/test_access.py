@@ -197,16 +197,7 @@ def test_a_request_has_one_json_line_in_the_log_with_what_it_is_about(sut, infer
     assert any(actor.items() <= each.items() for each in lines_of("hidden_states_inference_0"))
 
 
-PREFIXES = [
-    "",
-    "/durable",
-    "/api",
-    "/density",
-    "/flow",
-    "/api/accounts",
-    "/api/loans",
-    "/api/cards",
-]
+PREFIXES = [*INGRESS[:-1], "/durable"]
 FORECASTS = ("/density", "/flow")  # without a store
 
 

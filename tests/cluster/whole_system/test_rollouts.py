@@ -15,9 +15,7 @@ async def test_a_change_costs_no_request(sut, change):
     await check_fault(sut, FAULTS[change])
 
 
-def test_the_same_version_again_and_a_second_up_replace_nothing_but_a_dead_guard(
-    sut,
-):
+def test_the_same_version_again_and_a_second_up_replace_nothing_but_a_dead_guard(sut):
     def serving() -> list[psutil.Process | None]:
         return [*sut.processes("ray::ServeReplica"), sut.instance.head(), sut.edge.master()]
 

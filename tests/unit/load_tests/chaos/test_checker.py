@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
@@ -120,49 +120,42 @@ def test_a_reset_excuses_what_it_may_have_cleared_and_allows_no_more_steps(
     assert harms(asked, resets) == found
 
 
-@dataclass
-class SerialStates:
-    """A correct service: each request and reset takes effect once, somewhere within its time."""
+N_REQUESTS = 200
 
-    chance: random.Random
-    history: History = field(default_factory=History)
 
-    def run(self, n_requests: int) -> History:
-        effects = []
-        for number in range(n_requests):
-            sent = self.chance.uniform(0, n_requests / 8)
-            done = sent + self.chance.expovariate(2)
-            (what,) = self.chance.choices(
-                ["answered", "unknown", "refused", "reset"], [20, 2, 2, 1]
-            )
-            late = LINGER_S * 0.9 if what == "unknown" else 0.0
-            effects.append((self.chance.uniform(sent, done + late), number, sent, done, what))
-        step = 0
-        for _, _, sent, done, what in sorted(effects):
-            if what == "reset":
-                step = 0
-                self.history.resets.append(Reset("run", sent, done))
-            elif what == "answered":
-                step += 1
-                self.history.predictions.append(answered(sent, done, step))
-            elif what == "unknown":
-                step += self.chance.random() < 0.5
-                self.history.predictions.append(unknown(sent, done))
-            else:
-                self.history.predictions.append(refused(sent, done))
-        return self.history
+def serial_history(seed: int) -> History:
+    """Let a correct service do each request and reset once, somewhere within its time."""
+    chance, history, effects = random.Random(seed), History(), []
+    for number in range(N_REQUESTS):
+        sent = chance.uniform(0, N_REQUESTS / 8)
+        done = sent + chance.expovariate(2)
+        (what,) = chance.choices(["answered", "unknown", "refused", "reset"], [20, 2, 2, 1])
+        late = LINGER_S * 0.9 if what == "unknown" else 0.0
+        effects.append((chance.uniform(sent, done + late), number, sent, done, what))
+    step = 0
+    for _, _, sent, done, what in sorted(effects):
+        if what == "reset":
+            step = 0
+            history.resets.append(Reset("run", sent, done))
+        elif what == "answered":
+            step += 1
+            history.predictions.append(answered(sent, done, step))
+        elif what == "unknown":
+            step += chance.random() < 0.5
+            history.predictions.append(unknown(sent, done))
+        else:
+            history.predictions.append(refused(sent, done))
+    return history
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_no_finding_in_any_serial_history_however_its_requests_overlap(seed: int) -> None:
-    history = SerialStates(random.Random(seed)).run(200)
-    assert check(history) == Verdict()
+    assert check(serial_history(seed)) == Verdict()
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fall_back_by_more_than_what_overlaps_is_found(seed: int) -> None:
-    history = SerialStates(random.Random(seed)).run(200)
-    in_order = sorted(history.predictions, key=lambda each: each.done)
+    in_order = sorted(serial_history(seed).predictions, key=lambda each: each.done)
     asked = [answered(each.sent, each.done, step) for step, each in enumerate(in_order, 1)]
     assert harms(asked) == {}
     fallen = [replace(each, step=each.step - 40 * (each.step > 100)) for each in asked]
@@ -172,12 +165,7 @@ def test_a_fall_back_by_more_than_what_overlaps_is_found(seed: int) -> None:
 # Attempts with one idempotency key are one step, and a second step for one key is found.
 
 
-def attempt(
-    request: str | None,
-    sent: float,
-    step: int = 0,
-    body: bytes = b"",
-) -> Prediction:
+def attempt(request: str, sent: float, step: int = 0, body: bytes = b"") -> Prediction:
     """Return an attempt of half a second; without a step, it is not known what became of it."""
     outcome = Outcome.ANSWERED if step else Outcome.UNKNOWN
     return Prediction(KEY, sent, sent + 0.5, outcome, step, request, body)

@@ -3,10 +3,7 @@
 import subprocess
 import sys
 
-from load_tests.harness.processes import (
-    started_by,
-    stop,
-)
+from load_tests.harness.processes import started_by, stop
 
 # leaves the session with a child, as some servers' workers do
 PARENT = """

@@ -9,14 +9,7 @@ import psutil
 import pytest
 
 from load_tests.harness.shipped import ROOT
-from load_tests.scenarios.gates import (
-    ALL,
-    MemoryWatch,
-    Row,
-    ScenarioGates,
-    judge,
-    read_gates,
-)
+from load_tests.scenarios.gates import ALL, MemoryWatch, Row, ScenarioGates, judge, read_gates
 from load_tests.scenarios.scenarios import SCENARIOS
 
 GATES = ROOT / "load_tests/scenarios/gates.toml"

@@ -13,15 +13,7 @@ from models.networks.file import network_as_json
 from models.networks.shipped import NET_FILE, SHIPPED
 from serve_app.shadow import MAX_SENTENCES
 from tests.support.local_server import Answer, Request, json_answer, serving
-from tests.unit.lab.shadow.street import (
-    HARBOUR_FILE,
-    PIER,
-    START_S,
-    cycles,
-    decision,
-    lamps,
-    loop,
-)
+from tests.unit.lab.shadow.street import HARBOUR_FILE, PIER, START_S, cycles, decision, lamps, loop
 
 TOKEN = "token-of-a-service-account"
 NETWORK = ("--network", str(HARBOUR_FILE))

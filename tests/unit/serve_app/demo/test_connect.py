@@ -93,10 +93,7 @@ def test_a_policy_that_was_trained_with_other_counts_is_named_before_the_run():
 
 def test_rows_hold_one_value_per_controller_in_order_and_the_longest_queues():
     queues = {f"j{number}": float(number) for number in range(100)}
-    results = [
-        Metrics(3.0, 1.0, 2.0, 10, 9, queues),
-        Metrics(7.0, 5.0, 6.0, 10, 8, queues),
-    ]
+    results = [Metrics(3.0, 1.0, 2.0, 10, 9, queues), Metrics(7.0, 5.0, 6.0, 10, 8, queues)]
     rows = dict(comparison_rows(results))
     assert rows["time loss (s)"] == [3.0, 7.0]
     shown = [label for label in rows if label.startswith("queue")]

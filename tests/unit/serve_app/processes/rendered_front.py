@@ -44,10 +44,7 @@ def rendered(folder: Path, port: int, backends: Iterable[BackendConfig], **optio
 
 
 def backend(
-    application: str,
-    prefix: str,
-    names: Iterable[str],
-    ports: Iterable[int],
+    application: str, prefix: str, names: Iterable[str], ports: Iterable[int]
 ) -> BackendConfig:
     """Return an application with replicas of these names, in this order, at these ports."""
     return BackendConfig(

@@ -142,11 +142,7 @@ def test_the_names_of_this_machine_are_those_that_the_ports_are_bound_to(edge):
 
 def test_allowed_hosts_are_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("EDGE_ALLOWED_HOSTS", "City.example, 10.0.0.1,[fd00::1]")
-    assert edge_of(instance_of(31000)).allowed_hosts == (
-        "city.example",
-        "10.0.0.1",
-        "[fd00::1]",
-    )
+    assert edge_of(instance_of(31000)).allowed_hosts == ("city.example", "10.0.0.1", "[fd00::1]")
 
 
 @pytest.mark.parametrize(

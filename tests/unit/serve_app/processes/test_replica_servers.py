@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serve_app.processes.replica_servers import ReplicaServers, ServeFront, parse_replicas
+from serve_app.processes.replica_servers import ReplicaServers, ServeFront
 from tests.unit.serve_app.processes.rendered_front import backend, rendered
 
 PORT = 8123
@@ -40,11 +40,7 @@ def config(tmp_path):
     return written_by_serve(tmp_path / "node-1")
 
 
-def test_replicas_are_found_by_route_and_the_python_proxy_is_none_of_them(config):
-    assert parse_replicas(config.read_text()) == PARSED
-
-
-def test_the_newest_configuration_of_this_cluster_counts(config, tmp_path):
+def test_replicas_are_those_of_the_newest_configuration_of_this_cluster(config, tmp_path):
     older = tmp_path / "node-0" / "haproxy.cfg"
     older.parent.mkdir()
     older.write_text(config.read_text().replace("30001", "30009"))

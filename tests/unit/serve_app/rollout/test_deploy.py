@@ -139,9 +139,9 @@ def test_decisions_start_before_the_whole_config():
     assert whole == shipped
 
 
-def versioned(front: int = 8100, **versions: int) -> Config:
+def versioned(**versions: int) -> Config:
     applications = [{"name": name, "args": {"version": n}} for name, n in versions.items()]
-    return {"applications": applications, "http_options": {"port": front}}
+    return {"applications": applications}
 
 
 @pytest.mark.parametrize(
