@@ -12,26 +12,8 @@ from itertools import accumulate
 from math import inf
 
 BOUNDS_MS = (
-    0.1,
-    0.2,
-    0.3,
-    0.5,
-    0.75,
-    1,
-    1.5,
-    2,
-    3,
-    5,
-    7.5,
-    10,
-    20,
-    50,
-    100,
-    250,
-    500,
-    1e3,
-    2e3,
-    4e3,
+    *(0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 7.5),
+    *(10, 20, 50, 100, 250, 500, 1e3, 2e3, 4e3),
 )
 """From the duration of one step to the deadlines; finest at a few milliseconds."""
 

@@ -35,8 +35,7 @@ class InferenceError(RefusedError):
     def __init__(
         self, status: int, message: str, code: Code | None = None, retry_after_s: int | None = None
     ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.retry_after_s = status, code, retry_after_s
+        super().__init__(message, status, code, retry_after_s)
 
 
 class InvalidBodyError(InferenceError):

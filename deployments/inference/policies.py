@@ -25,7 +25,6 @@ from deployments.stateful.engine import Engine
 from deployments.stateful.row import Key
 from deployments.stateful.turn import SteppedBatch
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.policy.form import InvalidPolicyFileError
 from models.signals.diagnosis import JunctionDiagnosis
 
@@ -70,7 +69,7 @@ class Variant:
         engine: Engine,
         network: Network,
         watched_steps: WatchedSteps,
-        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+        diagnoses: Sequence[JunctionDiagnosis] | None,
     ) -> None:
         self.states = states
         self.source: Source | None = None
@@ -136,10 +135,7 @@ class Policies:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        network: Network = SHIPPED,
-        diagnoses: Sequence[JunctionDiagnosis] | None = None,
+        self, engine: Engine, network: Network, diagnoses: Sequence[JunctionDiagnosis] | None
     ) -> None:
         self.counts: defaultdict[Role, StepCounts] = defaultdict(StepCounts)
         self.shadow_outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -227,7 +223,7 @@ class Policies:
         self._canary_problem = None
         if wanted is None:
             return None
-        source = Source(wanted.path or "", wanted.revision, wanted.states)
+        source = Source(wanted.path, wanted.revision, wanted.states)
         variant = self._variants.get(source.states) or self._new_variant("canary", source.states)
         if variant.source not in (None, source):
             problem = "the name of its hidden states belongs to another policy"

@@ -16,7 +16,6 @@ from deployments.stateful.batcher import BatcherCounts
 from deployments.stateful.turn import SteppedBatch
 from models.maps.road_map import MAX_DRAWN
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.policy.form import HIDDEN_DIM
 from models.policy.step import Floats, PolicyStep
 from models.signals.diagnosis import FAULTS
@@ -95,7 +94,7 @@ class WatchedSteps:
         watched: whether a console is open. While none is, no batch is to be added.
     """
 
-    def __init__(self, network: Network = SHIPPED) -> None:
+    def __init__(self, network: Network) -> None:
         self.watched = False
         self._junctions = list(network.junctions.values())
         self._runs: frozenset[str] = frozenset()

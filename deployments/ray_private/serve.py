@@ -14,10 +14,7 @@ from ray._common.formatters import JSONFormatter
 from ray._common.network_utils import build_address
 from ray.serve._private import replica as serve_replica
 from ray.serve._private.common import ReplicaState as State
-from ray.serve._private.constants import (
-    RAY_SERVE_HAPROXY_CONFIG_FILE_LOC,
-    SERVE_LOGGER_NAME,
-)
+from ray.serve._private.constants import RAY_SERVE_HAPROXY_CONFIG_FILE_LOC, SERVE_LOGGER_NAME
 from ray.serve._private.logging_utils import ServeContextFilter
 from ray.serve.context import _get_global_client, _get_internal_replica_context
 

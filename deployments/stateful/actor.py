@@ -40,12 +40,7 @@ from deployments.stateful.home import Home
 from deployments.stateful.options import StateOptions
 from deployments.stateful.remote import TableServer
 from deployments.stateful.row import RowForm
-from deployments.stateful.shards import (
-    ForeignStatesError,
-    Layout,
-    OtherLayoutError,
-    table_of,
-)
+from deployments.stateful.shards import ForeignStatesError, Layout, OtherLayoutError, table_of
 from deployments.stateful.table import full_size
 from deployments.stateful.watchdog import Watchdog
 from deployments.store import Store

@@ -126,7 +126,7 @@ class Batcher:
         """
         response: asyncio.Future[StepResult] = self._loop.create_future()
         step = OneStep(key, input, response, request_id, print, CURRENT.get())
-        self._lane_of(key.run).add(step)
+        self._lanes[shard_of(key.run, len(self._lanes))].add(step)
         return response
 
     def submit_rows(self, rows: Rows, numbers: Sequence[int], outcomes: RowOutcomes) -> None:
@@ -144,10 +144,6 @@ class Batcher:
         for lane, some in zip(self._lanes, of_lanes, strict=True):
             if some:
                 lane.add(*pieces_of(rows, outcomes, some))
-
-    def _lane_of(self, run: str) -> _Lane:
-        lanes = self._lanes
-        return lanes[0] if len(lanes) == 1 else lanes[shard_of(run, len(lanes))]
 
     def respond(self, turn: Turn) -> None:
         """Answer every row of a turn, but those that are stepped again."""

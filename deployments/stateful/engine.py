@@ -241,12 +241,7 @@ class Engine:
         return rows
 
     async def _replace(
-        self,
-        kind: str,
-        run: str,
-        rows: dict[bytes, bytes],
-        request_id: str | None,
-        result: Any,
+        self, kind: str, run: str, rows: dict[bytes, bytes], request_id: str | None, result: Any
     ) -> Any:
         shard, operation = self._shard(run), Operation(kind, run, request_id)
         try:

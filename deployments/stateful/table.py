@@ -22,14 +22,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -443,25 +436,20 @@ class Table:
             txn.abort()
         return latest, None if log is None else set(names_in(log, since))
 
-    def evict(self, run: bytes, is_idle: Callable[[int], bool]) -> int:
-        """Remove the rows of a run, if all are idle by the second of their latest step.
-
-        Returns:
-            How many were removed.
-        """
+    def evict(self, run: bytes, is_idle: Callable[[int], bool]) -> None:
+        """Remove the rows of a run, if all are idle by the second of their latest step."""
         prefix = run + b"\0"
         with self._changing() as txn:
             cursor = txn.cursor()
             found = cursor.set_range(prefix)
             while found and bytes(cursor.key()).startswith(prefix):
                 if not is_idle(_USED.unpack_from(cursor.value())[0]):
-                    return 0
+                    return
                 found = cursor.next()
             removed = self._remove(txn, prefix)
             if removed:
                 self._count(txn, self._counts(txn), -len(removed))
                 self.page.note(txn.id(), removed)
-        return len(removed)
 
     def keep_reserve(self) -> None:
         """Allocate what new states leave, before another program can fill the folder."""
@@ -471,10 +459,9 @@ class Table:
             with suppress(OSError):  # it is full
                 os.posix_fallocate(self._file, end, min(self._reserve, free))
 
-    def free_stale_readers(self) -> int:
+    def free_stale_readers(self) -> None:
         """Free the reader slots of processes that were killed."""
-        freed: int = self._env.reader_check()
-        return freed
+        self._env.reader_check()
 
     def pids(self) -> set[int]:
         """Return the processes that have read the table and not ended."""
@@ -482,9 +469,7 @@ class Table:
         return {int(line.split()[0]) for line in lines if line.strip()}
 
 
-async def runs_in(
-    read: Callable[[bytes], Awaitable[list[Listed]]],
-) -> AsyncIterator[list[Listed]]:
+async def runs_in(read: Callable[[bytes], Awaitable[list[Listed]]]) -> AsyncIterator[list[Listed]]:
     """Yield the rows of each run of a table.
 
     Args:

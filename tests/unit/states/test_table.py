@@ -210,10 +210,10 @@ class TestRows:
             table.write([name], stepped(table.read([name]), now))
         step(table, [name_of("run-2", "a"), name_of("ru", "a")])
         assert [row.used for row in table.list()] == [0, 10, 20, 30, 40, 0]
-        assert table.evict(b"run", lambda used: used < 40) == 0
-        assert table.evict(b"absent", lambda used: True) == 0
+        table.evict(b"run", lambda used: used < 40)
+        table.evict(b"absent", lambda used: True)
         assert table.counts()[0] == 6
-        assert table.evict(b"run", lambda used: used < 41) == 4
+        table.evict(b"run", lambda used: used < 41)
         assert [row.name for row in table.list()] == [name_of("ru", "a"), name_of("run-2", "a")]
         assert table.counts()[0] == 2
 
