@@ -7,22 +7,32 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from deployments.store import Document, Expected, StoreUnavailable, open_store
+from deployments.store import Document, Expected, Store, StoreUnavailable, open_store
 from deployments.store.sqlite_worker import MIGRATIONS, SqliteWorker, connect
 
 TABLE = "cards"
 ROOT = Path(__file__).parents[2]
 
 
-async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path):
-    path = tmp_path / "store.db"
-    store = open_store(f"sqlite:///{path}")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[Store]:
+    opened = open_store(f"sqlite:///{path}")
+    yield opened
+    await opened.close()
+
+
+async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(path, store):
     await store.create(TABLE, Document("1", b"one", "i"))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -39,7 +49,6 @@ async def test_a_locked_file_is_an_error_in_time_while_reads_go_on(tmp_path):
     other.execute("ROLLBACK")
     other.close()
     await write
-    await store.close()
 
 
 @contextmanager
@@ -54,10 +63,8 @@ def stopped_writer(path: Path) -> Iterator[None]:
 
 
 async def test_writes_that_fail_are_not_made_later_stop_no_read_and_are_two_lines_in_the_log(
-    tmp_path, caplog
+    path, store, caplog
 ):
-    path = tmp_path / "store.db"
-    store = open_store(f"sqlite:///{path}")
     await store.create(TABLE, Document("1", b"one"))
     with stopped_writer(path):
         started = asyncio.get_running_loop().time()
@@ -74,12 +81,9 @@ async def test_writes_that_fail_are_not_made_later_stop_no_read_and_are_two_line
     began, ended = caplog.messages
     assert began.startswith(f"The SQLite store of {path}, for writes, does not serve: ")
     assert "serves again after" in ended
-    await store.close()
 
 
-async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path):
-    path = tmp_path / "store.db"
-    store = open_store(f"sqlite:///{path}")
+async def test_closing_does_not_wait_for_ever_for_another_process(path, store):
     await store.create(TABLE, Document("1", b"one"))
     with stopped_writer(path):
         with pytest.raises(StoreUnavailable):
@@ -88,10 +92,7 @@ async def test_closing_does_not_wait_for_ever_for_another_process(tmp_path):
             await store.close()
 
 
-async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
-    tmp_path, monkeypatch
-):
-    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(store, monkeypatch):
     now = 1_000_000.0
     monkeypatch.setattr("deployments.store.sqlite_store.time.time", lambda: now)
     assert [await store.increment("login", 60) for _ in range(3)] == [1, 2, 3]
@@ -101,12 +102,11 @@ async def test_a_clock_set_back_keeps_no_counter_for_longer_than_its_lifetime(
     assert await store.increment("login", 60) == 5, "the window does not move with each step"
     now += 2
     assert await store.increment("login", 60) == 1
-    await store.close()
 
 
-async def test_reads_that_wait_share_a_turn_of_the_thread_and_fail_alone(tmp_path):
+async def test_reads_that_wait_share_a_turn_of_the_thread_and_fail_alone(path):
     events = []
-    worker = SqliteWorker(tmp_path / "store.db", "for reads")
+    worker = SqliteWorker(path, "for reads")
 
     async def read(statement):
         def execute(db):
@@ -126,8 +126,8 @@ async def test_reads_that_wait_share_a_turn_of_the_thread_and_fail_alone(tmp_pat
     await worker.close()
 
 
-async def test_a_defect_reaches_its_caller_and_the_thread_goes_on(tmp_path):
-    worker = SqliteWorker(tmp_path / "store.db", "for reads")
+async def test_a_defect_reaches_its_caller_and_the_thread_goes_on(path):
+    worker = SqliteWorker(path, "for reads")
     with pytest.raises(ZeroDivisionError):
         await worker.run(lambda db: 1 / 0)
     assert await worker.run(lambda db: db.execute("SELECT 1").fetchone()) == (1,)
@@ -154,14 +154,14 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_path):
+def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(path):
     limit = 1_000_000
 
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = subprocess.run(
-        [sys.executable, "-c", CHANGE_MUCH, str(tmp_path / "store.db")],
+        [sys.executable, "-c", CHANGE_MUCH, str(path)],
         cwd=ROOT,
         preexec_fn=small_disk,
         capture_output=True,
@@ -172,30 +172,23 @@ def test_a_full_disk_is_an_error_that_says_so_and_what_was_written_stays(tmp_pat
     assert any(reason in done.stdout for reason in ("full", "disk I/O error"))
 
 
-async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(tmp_path):
-    path = tmp_path / "store.db"
+async def test_a_file_that_is_no_database_is_an_error_and_is_left_alone(path, store):
     path.write_bytes(b"a letter to my aunt " * 100)
-    store = open_store(f"sqlite:///{path}")
     with pytest.raises(StoreUnavailable, match="not a database"):
         await store.get(TABLE, "1")
-    await store.close()
     assert path.read_bytes() == b"a letter to my aunt " * 100
 
 
-async def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "store.db"
+async def test_a_file_of_a_newer_release_is_refused_and_left_alone(path, store):
     connect(path).close()
     newer = sqlite3.connect(path)
     newer.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     newer.close()
-    store = open_store(f"sqlite:///{path}")
     with pytest.raises(StoreUnavailable, match="newer release"):
         await store.create(TABLE, Document("1", b"one"))
-    await store.close()
 
 
-def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path):
-    path = tmp_path / "store.db"
+def test_an_older_file_is_brought_forward_and_keeps_its_documents(path):
     old = connect(path)
     old.execute("INSERT INTO documents (collection, key, value) VALUES ('t', 'k', 'v')")
     old.close()
@@ -207,8 +200,7 @@ def test_an_older_file_is_brought_forward_and_keeps_its_documents(tmp_path):
     connect(path, later).close()
 
 
-def test_a_failed_migration_changes_nothing(tmp_path):
-    path = tmp_path / "store.db"
+def test_a_failed_migration_changes_nothing(path):
     connect(path).close()
     broken = (*MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE documents (x)"))
     with pytest.raises(sqlite3.OperationalError, match="already exists"):
@@ -267,8 +259,8 @@ async def test_the_store_is_for_its_owner_alone(tmp_path):
     assert set(modes.values()) == {0o600}
 
 
-def test_every_commit_is_synced_to_the_disk(tmp_path):
-    db = connect(tmp_path / "store.db")
+def test_every_commit_is_synced_to_the_disk(path):
+    db = connect(path)
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     db.close()

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deployments.stateful.calls import StepResult
+from deployments.inference.policy_model import ObservedRows
+from deployments.stateful.calls import Keys, Rows, StepResult
+from deployments.stateful.row import Key
 from models.networks.shipped import SHIPPED
 from models.policy.step import PolicyStep
 from tests.reference import ReferencePolicy, random_state_dict
@@ -25,6 +27,14 @@ def observations(n: int, seed: int = 0, size: int = 8) -> list[list[float]]:
     """Return n distinct observations, exact in float32."""
     values = np.random.default_rng(seed).random((n, size)).astype(np.float32)
     return [[float(x) for x in row] for row in values]
+
+
+def rows_of(runs: Sequence[str], obs: Sequence[float]) -> Rows:
+    """Return a step of the small junction in each run, with the same observation."""
+    columns = np.zeros((len(runs), SHIPPED.max_obs), np.float32)
+    columns[:, : len(obs)] = obs
+    inputs = ObservedRows([SHIPPED.junctions[SMALL].agent_index] * len(runs), columns)
+    return Rows(Keys([Key(run, SMALL) for run in runs]), inputs)
 
 
 def assert_replays(

@@ -14,7 +14,6 @@ from deployments.http.errors import CODE_HEADER
 from deployments.http.messages import KEY_HEADER
 from deployments.inference.api import create_app
 from deployments.inference.policy_model import NonFiniteStateError
-from deployments.stateful.calls import StepResult, ids_of
 from deployments.stateful.errors import KeyReusedError, OutcomeUnknownError, UnavailableError
 from tests.unit.inference.policies import SMALL
 from tests.unit.inference.serving import FakeService, client_of
@@ -26,7 +25,6 @@ NOT_A_KEY = "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
 REUSED = {"detail": str(KeyReusedError()), "code": "key_reused"}
 UNKNOWN = {"detail": str(OutcomeUnknownError()), "code": "outcome_unknown"}
 DEFECT = {"detail": "Internal Server Error", "code": "outcome_unknown"}
-VALID = ["a", "A-Z_0.9:x", "x" * 64]
 INVALID = ["", "x" * 65, "a b", "ä", "a/b"]
 
 
@@ -34,15 +32,6 @@ async def post(
     client: httpx.AsyncClient, headers: dict[str, str] | None = None, **more: Any
 ) -> httpx.Response:
     return await client.post("/predict_action", json=BODY | more, headers=headers)
-
-
-async def post_items(client: httpx.AsyncClient, *items: dict[str, Any]) -> list[Any]:
-    response = await client.post(
-        "/predict_actions", json={"items": [BODY | each for each in items]}
-    )
-    assert response.status_code == 200
-    answered: list[Any] = response.json()["items"]
-    return answered
 
 
 class TestOutcomes:
@@ -58,11 +47,6 @@ class TestOutcomes:
         async with client_of(app, raise_app_exceptions=False) as client:
             yield client
 
-    @pytest.mark.parametrize("key", [*VALID, None])
-    async def test_the_header_has_the_key_of_one_step(self, client, fake, key):
-        assert (await post(client, {KEY_HEADER: key} if key else {})).status_code == 200
-        assert fake.ids == ids_of([key]).tolist()
-
     @pytest.mark.parametrize("key", INVALID)
     @pytest.mark.parametrize(
         ("path", "body"), [("/predict_action", BODY), ("/predict_actions", {"items": [BODY]})]
@@ -74,14 +58,6 @@ class TestOutcomes:
         response = await client.post(path, json=body, headers=headers)
         assert (response.status_code, response.json()) == (400, {"detail": NOT_A_KEY})
         assert fake.ids == []
-
-    @pytest.mark.parametrize("key", INVALID)
-    async def test_an_invalid_key_of_an_item_is_400_of_that_item_alone(self, client, fake, key):
-        assert await post_items(client, {"request_id": key}, {"request_id": "good"}) == [
-            {"junction_id": SMALL, "error": {"status": 400, "detail": NOT_A_KEY}},
-            {"junction_id": SMALL, "action": 1, "confidence": 0.5},
-        ]
-        assert fake.ids == ids_of(["good"]).tolist()
 
     @pytest.mark.parametrize(
         ("outcome", "status", "body", "code", "retry_after"),
@@ -103,17 +79,6 @@ class TestOutcomes:
         assert response.headers.get(CODE_HEADER) == code
         assert response.headers.get("retry-after") == retry_after
 
-    async def test_each_item_has_its_own_outcome(self, client, fake):
-        good = StepResult((2, 0.5), 8)
-        fake.outcomes = [KeyReusedError(), OutcomeUnknownError(), RuntimeError("secret"), good]
-        *failed, answered = await post_items(client, {}, {}, {}, {})
-        assert [item["error"] for item in failed] == [
-            {"status": 422, **REUSED},
-            {"status": 503, **UNKNOWN},
-            {"status": 500, **DEFECT},
-        ]
-        assert answered["action"] == 2
-
     @pytest.mark.parametrize(("method", "path"), [("POST", "/reset_hidden"), ("DELETE", "/runs/x")])
     @pytest.mark.parametrize(
         ("error", "code"),
@@ -133,7 +98,8 @@ class TestSteps:
     """Of the real service."""
 
     async def test_an_item_and_a_request_with_one_key_are_one_step(self, client):
-        answered = await post_items(client, *[{"request_id": "k"}] * 2)
+        items = [BODY | {"request_id": "k"}] * 2
+        answered = await client.post("/predict_actions", json={"items": items})
         alone = await post(client, KEY)
-        assert answered == [alone.json()] * 2
+        assert answered.json() == {"items": [alone.json()] * 2}
         assert alone.headers[STEP_HEADER] == "1"

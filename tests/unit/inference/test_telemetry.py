@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from deployments.feed.messages import NO_DEMAND, Demand
-from deployments.inference.policy_model import ObservedRows, PolicyModel
+from deployments.inference.policy_model import PolicyModel
 from deployments.inference.service import InferenceReporter, InferenceService
 from deployments.inference.telemetry import MAX_RECENT, MAX_RUNS, WatchedSteps
 from deployments.request_times import RouteTimes
-from deployments.stateful.calls import Keys, Rows
 from deployments.stateful.row import Key
 from models.maps.road_map import MAX_DRAWN
 from models.networks.shipped import SHIPPED
@@ -16,7 +15,7 @@ from models.policy.inputs import InputLayout
 from models.policy.step import PolicyStep
 from tests.cities import agent_for, city_of_size
 from tests.support.local_states import local_engine
-from tests.unit.inference.policies import POLICY, SMALL, observations
+from tests.unit.inference.policies import POLICY, SMALL, observations, rows_of
 from tests.unit.inference.replicas import form_of, running
 
 FILES = {"": "agent.th"}
@@ -84,16 +83,12 @@ async def test_a_step_that_is_not_finite_is_neither_a_decision_nor_counted(servi
 
 async def test_the_rows_of_a_batch_that_were_written_are_counted_without_the_others(policy_folder):
     (obs,) = observations(1)
-    columns = np.zeros((3, SHIPPED.max_obs), np.float32)
-    columns[:, : len(obs)] = obs
-    inputs = ObservedRows([SHIPPED.junctions[SMALL].agent_index] * 3, columns)
-    keys = Keys([Key(run, SMALL) for run in ("no-room", "run", "none")])
     async with running(1, policy_folder, max_states=1) as replicas:
         (service,) = replicas.services
         await service.predict("run", SMALL, obs)
         watched = service.policies.watched_steps
         watched.on_demand_changed(DEMAND)
-        made = await service.predict_many(Rows(keys, inputs))
+        made = await service.predict_many(rows_of(["no-room", "run", "none"], obs))
         contents = InferenceReporter(service, RouteTimes()).take()
     assert [*made.errors] == [0, 2]
     assert (contents.requests, contents.runs) == (2, {"run": 1})

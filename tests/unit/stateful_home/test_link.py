@@ -78,6 +78,15 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         home.server.close()
 
 
+@pytest.fixture
+async def shard(home: FakeHome) -> AsyncIterator[Shard]:
+    """Return a shard that is connected to the home."""
+    shard = Shard(home.describe, FORM)
+    await shard.connect()
+    yield shard
+    await shard.close()
+
+
 async def test_a_table_of_this_machine_is_mapped_and_goes_on_without_its_home(home):
     shard = Shard(home.describe, FORM)
     home.error = UnavailableError("not yet")
@@ -98,9 +107,7 @@ async def test_a_table_of_this_machine_is_mapped_and_goes_on_without_its_home(ho
     await shard.close()
 
 
-async def test_another_table_is_used_from_the_moment_that_it_is_there(home):
-    shard = Shard(home.describe, FORM)
-    await shard.connect()
+async def test_another_table_is_used_from_the_moment_that_it_is_there(home, shard):
     first = shard.table
     home.nonce = "of another machine"
     await home.disconnect()
@@ -125,12 +132,9 @@ async def test_another_table_is_used_from_the_moment_that_it_is_there(home):
     await home.disconnect()
     await until_async(lambda: isinstance(shard.table, Table))
     assert shard.table is not third
-    await shard.close()
 
 
-async def test_a_confirmation_outlives_the_connection_and_not_the_table(home):
-    shard = Shard(home.describe, FORM)
-    await shard.connect()
+async def test_a_confirmation_outlives_the_connection_and_not_the_table(home, shard):
     table: Any = shard.table
     table.page.copied = 5
     await shard.copied(table, 5)
@@ -146,19 +150,15 @@ async def test_a_confirmation_outlives_the_connection_and_not_the_table(home):
     await home.disconnect()
     with pytest.raises(OutcomeUnknownError):
         await waiting
-    await shard.close()
 
 
-async def test_a_replica_of_an_earlier_layout_looks_no_further(home, caplog):
-    shard = Shard(home.describe, FORM)
-    await shard.connect()
+async def test_a_replica_of_an_earlier_layout_looks_no_further(home, shard, caplog):
     home.error = OtherLayoutError()
     await home.disconnect()
     await until_async(lambda: "cannot use the hidden states any more" in caplog.text)
     home.error = None
     await asyncio.sleep(0.3)
     assert not shard.connected
-    await shard.close()
 
 
 async def test_a_home_that_cannot_be_reached_is_unavailable(home):

@@ -5,7 +5,6 @@ That it answers as a table of this machine does is tested in tests/unit/states/t
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,36 +28,39 @@ async def in_store(number: int) -> None:
         raise OutcomeUnknownError
 
 
-@asynccontextmanager
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return open_table(tmp_path, FORM, max_states=3)
+
+
+@pytest.fixture
 async def served(table: Table) -> AsyncIterator[tuple[RemoteTable, Address]]:
     async with connected(TableServer(table, in_store).serve) as ([remote], address):
         yield remote, address
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return open_table(tmp_path, FORM, max_states=3)
+def remote(served: tuple[RemoteTable, Address]) -> RemoteTable:
+    return served[0]
 
 
-async def test_a_copy_is_confirmed_and_pages_of_rows_are_those_of_the_table(table):
-    async with served(table) as (remote, _):
-        written = await remote.write([A, B, C], stepped(await remote.read([A, B, C])), [2, 0])
-        assert tuple(written) == (table.latest(), set(), set(), None)
-        assert await remote.latest() == table.latest()
-        assert await remote.list(A, 1) == table.list(A, 1) != []
-        await remote.copied(1)
-        with pytest.raises(OutcomeUnknownError):
-            await remote.copied(101)
-        assert not remote.closed
+async def test_a_copy_is_confirmed_and_pages_of_rows_are_those_of_the_table(table, remote):
+    written = await remote.write([A, B, C], stepped(await remote.read([A, B, C])), [2, 0])
+    assert tuple(written) == (table.latest(), set(), set(), None)
+    assert await remote.latest() == table.latest()
+    assert await remote.list(A, 1) == table.list(A, 1) != []
+    await remote.copied(1)
+    with pytest.raises(OutcomeUnknownError):
+        await remote.copied(101)
+    assert not remote.closed
 
 
-async def test_nothing_is_answered_while_the_table_must_not_be_used(table):
-    async with served(table) as (remote, _):
-        read = await remote.read([A])
-        table.page.valid_until = 0.0
-        for call in (remote.read([A]), remote.write([A], read), remote.rows_of("run")):
-            with pytest.raises(UnavailableError):
-                await call
+async def test_nothing_is_answered_while_the_table_must_not_be_used(table, remote):
+    read = await remote.read([A])
+    table.page.valid_until = 0.0
+    for call in (remote.read([A]), remote.write([A], read), remote.rows_of("run")):
+        with pytest.raises(UnavailableError):
+            await call
 
 
 async def test_a_change_without_an_answer_may_have_been_made(table):
@@ -106,27 +108,26 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_frame_that_is_no_message_ends_the_connection(table, name, caplog):
-    async with served(table) as (remote, address):
-        before = table.latest()
-        channel = await connect(address)
-        channel.send(HOSTILE[name])
-        with pytest.raises(ConnectionResetError):
-            await channel.receive()
-        channel.close()
-        assert table.latest() == before
-        assert "A connection for hidden states is closed" in caplog.text
-        assert await remote.list() == []  # others go on
+async def test_a_frame_that_is_no_message_ends_the_connection(table, served, name, caplog):
+    remote, address = served
+    before = table.latest()
+    channel = await connect(address)
+    channel.send(HOSTILE[name])
+    with pytest.raises(ConnectionResetError):
+        await channel.receive()
+    channel.close()
+    assert table.latest() == before
+    assert "A connection for hidden states is closed" in caplog.text
+    assert await remote.list() == []  # others go on
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_wrong_call_changes_nothing(table, name, caplog):
-    async with served(table) as (remote, _):
-        before = table.latest()
-        with pytest.raises((UnavailableError, OutcomeUnknownError)):
-            await remote._call(*WRONG[name])
-        assert table.latest() == before
-        assert await remote.list() == []
+async def test_a_wrong_call_changes_nothing(table, remote, name, caplog):
+    before = table.latest()
+    with pytest.raises((UnavailableError, OutcomeUnknownError)):
+        await remote._call(*WRONG[name])
+    assert table.latest() == before
+    assert await remote.list() == []
 
 
 async def test_bytes_that_are_no_answer_ends_the_connection(table):
@@ -141,34 +142,34 @@ async def test_bytes_that_are_no_answer_ends_the_connection(table):
         assert remote.closed
 
 
-async def test_a_replica_keeps_what_it_wrote_so_that_a_turn_is_one_round_trip(table, monkeypatch):
+async def test_a_replica_keeps_what_it_wrote_so_that_a_turn_is_one_round_trip(
+    table, remote, monkeypatch
+):
     model, key = Tape(), Key("run", "a")
-    async with served(table) as (remote, _):
-        calls, call = list[str](), remote._call
+    calls, call = list[str](), remote._call
 
-        async def noted(method: str, *arguments: Any, **named: Any) -> Any:
-            calls.append(method)
-            return await call(method, *arguments, **named)
+    async def noted(method: str, *arguments: Any, **named: Any) -> Any:
+        calls.append(method)
+        return await call(method, *arguments, **named)
 
-        monkeypatch.setattr(remote, "_call", noted)
-        far = Engine([LocalShard(remote)], FORM).batcher(lambda: model)
-        near = Engine([LocalShard(table)], FORM).batcher(lambda: model)
-        assert (await far.submit(key, 1, "first", 1)).step == 1
-        assert (await far.submit(key, 2)).step == 2
-        assert calls == ["read", "write", "write"]
-        await near.submit(key, 3)
-        assert (await far.submit(key, 4)).step == 4
-        assert calls[3:] == ["write", "read", "write"]
-        assert (await far.submit(key, 1, "first", 1)).step == 1
-        assert calls[6:] == ["read"], "what is not written is read"
+    monkeypatch.setattr(remote, "_call", noted)
+    far = Engine([LocalShard(remote)], FORM).batcher(lambda: model)
+    near = Engine([LocalShard(table)], FORM).batcher(lambda: model)
+    assert (await far.submit(key, 1, "first", 1)).step == 1
+    assert (await far.submit(key, 2)).step == 2
+    assert calls == ["read", "write", "write"]
+    await near.submit(key, 3)
+    assert (await far.submit(key, 4)).step == 4
+    assert calls[3:] == ["write", "read", "write"]
+    assert (await far.submit(key, 1, "first", 1)).step == 1
+    assert calls[6:] == ["read"], "what is not written is read"
 
 
-async def test_a_replica_keeps_a_bounded_number_of_rows(table, monkeypatch):
+async def test_a_replica_keeps_a_bounded_number_of_rows(table, remote, monkeypatch):
     monkeypatch.setattr("deployments.stateful.remote.MAX_KEPT", 2)
-    async with served(table) as (remote, _):
-        for name in (A, B, C):
-            await remote.write([name], stepped(await remote.read([name])))
-        assert list(remote._kept) == [B, C]
-        assert (await remote.read([B])).number == 0
-        await remote.forget([B])
-        assert (await remote.read([B])).number
+    for name in (A, B, C):
+        await remote.write([name], stepped(await remote.read([name])))
+    assert list(remote._kept) == [B, C]
+    assert (await remote.read([B])).number == 0
+    await remote.forget([B])
+    assert (await remote.read([B])).number

@@ -72,9 +72,7 @@ class Journal:
         for line in path.read_text().splitlines() if path.exists() else ():
             try:
                 number, what, more = json.loads(line)
-            except (
-                ValueError
-            ):  # it was killed in the middle, before it asked or once it was answered
+            except ValueError:  # it was killed in the middle of the line
                 continue
             if isinstance(more, str):
                 yield Asked(number, Key(*what), more)
