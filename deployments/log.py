@@ -21,8 +21,6 @@ from deployments.trace_context import CURRENT, NOT_TRACED, RAW_HEADER, sender_of
 
 REQUEST_ID_HEADER = b"x-request-id"
 
-_NOT_TRACED = NOT_TRACED.encode()
-
 request_headers: ContextVar[Iterable[tuple[bytes, bytes]]] = ContextVar(
     "request_headers", default=()
 )
@@ -38,8 +36,8 @@ def trace_id() -> str | None:
     """Return the id of the recorded trace, or else of the client's trace, in hexadecimal."""
     trace = CURRENT.get()
     if trace is None:
-        sent = _sent(RAW_HEADER) or b""
-        sender = sender_of(sent.decode("latin-1")) if sent != _NOT_TRACED else None
+        sent = (_sent(RAW_HEADER) or b"").decode("latin-1")
+        sender = None if sent == NOT_TRACED else sender_of(sent)
         trace = sender and sender.trace
     return f"{trace.trace_id:032x}" if trace else None
 

@@ -109,8 +109,8 @@ class Routes:
         return 200, _RESET_DONE, JSON_HEADERS
 
     def _prediction(self, junction_id: str, output: Output) -> str:
-        detectors = ""
-        if len(output) > 2 and (faults := faults_of(output)):
+        detectors, faults = "", faults_of(output)
+        if faults:
             failed = failed_lanes(self._lanes[junction_id], list(map(int, faults)))
             detectors = f',"failed_detectors":{json.dumps(failed)}'
         prefix, action, confidence = self._prefixes[junction_id], output[0], output[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from deployments.stateful.calls import OneStep, Piece, RowPiece
@@ -60,6 +61,7 @@ class SteppedBatch(NamedTuple):
 Work = Generator[tuple[Any, ...], Any, None]
 
 
+@dataclass(slots=True)
 class _Round:
     """Rows of different states that are stepped together.
 
@@ -72,16 +74,14 @@ class _Round:
         batch: what was stepped, without its keys.
     """
 
-    __slots__ = ("batch", "outputs", "pieces", "places", "plain", "stepped", "steps", "todo")
-
-    def __init__(self, pieces: Sequence[Piece], places: Sequence[int]) -> None:
-        self.pieces, self.places = pieces, places
-        self.plain = True
-        self.outputs: Sequence[Any] = ()
-        self.steps: Sequence[int] = ()
-        self.batch: SteppedBatch | None = None
-        self.todo: Sequence[int] = ()
-        self.stepped: Sequence[int] = ()
+    pieces: Sequence[Piece]
+    places: Sequence[int]
+    plain: bool = True
+    outputs: Sequence[Any] = ()
+    steps: Sequence[int] = ()
+    batch: SteppedBatch | None = None
+    todo: Sequence[int] = ()
+    stepped: Sequence[int] = ()
 
     def parts(self) -> Iterator[tuple[Piece, int, int]]:
         """Yield each piece with the first row of it in the round, and the one after its last."""

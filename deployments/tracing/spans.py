@@ -91,12 +91,11 @@ class OutageLoggingExporter(SpanExporter):
         self._outages = Outages("The trace collector")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = SpanExportResult.FAILURE
         try:
             result = self._exporter.export(spans)
         except Exception as error:  # such as an invalid response, or an unknown host
             self._outages.failed(error)
-            return result
+            return SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self._outages.served()
         else:

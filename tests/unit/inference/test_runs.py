@@ -88,10 +88,16 @@ async def test_a_repeated_fork_or_import_changes_nothing_more(client):
         await client.delete("/runs/one")  # the fork needs it no more
 
 
+STEP = b'{"junction_id": "300839359", "obs_data": [0.5]}'
+NOT_A_KEY = "An idempotency key is 1 to 64 characters of A-Z a-z 0-9 . _ : -"
+
+
 @pytest.mark.parametrize("key", ["", "a b", "x" * 65])
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
+        ("POST", "/predict_action", STEP),
+        ("POST", "/predict_actions", b'{"items": [%b]}' % STEP),
         ("POST", "/reset_hidden", b""),
         ("DELETE", "/runs/one", b""),
         ("POST", "/runs/one/fork", b'{"run_id": "two"}'),
@@ -99,13 +105,13 @@ async def test_a_repeated_fork_or_import_changes_nothing_more(client):
     ],
     ids=str,
 )
-async def test_an_invalid_key_of_a_change_is_400_and_changes_nothing(
+async def test_an_invalid_key_of_a_request_is_400_and_changes_nothing(
     client, method, path, body, key
 ):
     await drive(client, "one")
     headers = {"Idempotency-Key": key, "X-Simulation-Run": "one"}
     answer = await client.request(method, path, content=body, headers=headers)
-    assert (answer.status_code, "idempotency key" in answer.text) == (400, True)
+    assert (answer.status_code, answer.json()) == (400, {"detail": NOT_A_KEY})
     await goes_on(client, "one")
 
 

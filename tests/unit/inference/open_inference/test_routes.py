@@ -39,6 +39,11 @@ def with_input(body: dict[str, Any], *inputs: Any) -> dict[str, Any]:
     return {**body, "inputs": [*body["inputs"], *inputs]}
 
 
+def of_sequence(*junctions: str, obs: Any = (0.5, 0.25), **parameters: bool) -> dict[str, Any]:
+    """Return steps of one sequence."""
+    return body_of(*junctions, obs=obs, parameters={"sequence_id": 7, **parameters})
+
+
 def packed(values: list[bytes]) -> bytes:
     return b"".join(struct.pack("<I", len(each)) + each for each in values)
 
@@ -112,24 +117,23 @@ KEY = {"Idempotency-Key": "key"}
 
 
 async def test_a_repeated_end_of_a_sequence_gets_the_first_answer_and_makes_no_step(client):
-    sequence: dict[str, Any] = {"sequence_id": 7}
     for start in (True, False):
-        await infer(client, body_of(SMALL, parameters={**sequence, "sequence_start": start}))
-    last = body_of(SMALL, SMALL, parameters={**sequence, "sequence_end": True})
+        await infer(client, of_sequence(SMALL, sequence_start=start))
+    last = of_sequence(SMALL, SMALL, sequence_end=True)
     first = await infer(client, last, **KEY)
     assert (first["status"], first["step"]) == ([200, 200], [3, 4])
     assert await infer(client, last, **KEY) == first
-    assert (await infer(client, body_of(SMALL, parameters=sequence)))["status"] == [400]
-    other = body_of(SMALL, SMALL, obs=[0.1], parameters={**sequence, "sequence_end": True})
-    begun = await infer(client, body_of(SMALL, parameters={**sequence, "sequence_start": True}))
+    assert (await infer(client, of_sequence(SMALL)))["status"] == [400]
+    other = of_sequence(SMALL, SMALL, obs=[0.1], sequence_end=True)
+    begun = await infer(client, of_sequence(SMALL, sequence_start=True))
     assert begun["step"] == [1]
     assert (await infer(client, other, **KEY))["code"] == ["key_reused"] * 2
     assert await infer(client, last, **KEY) == first
-    assert (await infer(client, body_of(SMALL, parameters=sequence)))["step"] == [2]
-    alone = body_of(SMALL, parameters={**sequence, "sequence_start": True, "sequence_end": True})
+    assert (await infer(client, of_sequence(SMALL)))["step"] == [2]
+    alone = of_sequence(SMALL, sequence_start=True, sequence_end=True)
     for _ in range(2):
         assert (await infer(client, alone, **{"Idempotency-Key": "alone"}))["step"] == [1]
-    assert (await infer(client, body_of(SMALL, parameters=sequence)))["status"] == [400]
+    assert (await infer(client, of_sequence(SMALL)))["status"] == [400]
 
 
 async def test_a_repeated_end_of_several_runs_ends_those_that_have_not_ended(
@@ -176,20 +180,20 @@ async def test_of_two_attempts_at_an_end_both_get_the_answer_of_the_first(
 
 
 async def test_a_repeated_start_of_a_sequence_clears_no_later_step(client):
-    first = body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True})
+    first = of_sequence(SMALL, sequence_start=True)
     answer = await infer(client, first, **KEY)
-    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [2]
+    assert (await infer(client, of_sequence(SMALL)))["step"] == [2]
     assert await infer(client, first, **KEY) == answer
-    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
+    assert (await infer(client, of_sequence(SMALL)))["step"] == [3]
 
 
 async def test_a_run_of_which_a_row_has_failed_is_not_ended(client):
     huge = float(np.finfo(np.float32).max)
-    body = body_of(SMALL, SMALL, parameters={"sequence_id": 7, "sequence_end": True})
-    await infer(client, body_of(SMALL, parameters={"sequence_id": 7, "sequence_start": True}))
+    body = of_sequence(SMALL, SMALL, sequence_end=True)
+    await infer(client, of_sequence(SMALL, sequence_start=True))
     body["inputs"][0] = tensor("observation", "FP32", [[0.5] * 8, [huge] * 8], [2, 8])
     assert (await infer(client, body, **KEY))["status"] == [200, 422]
-    assert (await infer(client, body_of(SMALL, parameters={"sequence_id": 7})))["step"] == [3]
+    assert (await infer(client, of_sequence(SMALL)))["step"] == [3]
 
 
 async def test_a_row_that_fails_spoils_no_other_if_its_status_is_asked_for(client, service):
