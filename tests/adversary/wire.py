@@ -2,13 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 RUN = b"run-of-attack"  # in what is sent; each attack replaces it by another run
-JUNCTION = b"300839359"
 OBSERVED = b'{"junction_id":"300839359","obs_data":[0.5]}'
 DECISION = b'{"junctionId":"300839359","observations":[0.5]}'
 IDLE_S = 4.0  # after the last byte of an answer, nothing more is to come
@@ -26,9 +23,6 @@ class Answer:
     status: int
     headers: dict[str, str]
     body: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 def request(
@@ -49,20 +43,15 @@ def step(*headers: bytes, body: bytes = OBSERVED, length: bytes | None = None) -
     )
 
 
-async def exchange(
-    address: Address,
-    pieces: Sequence[Piece],
-    idle_s: float = IDLE_S,
-    longest_s: float = LONGEST_S,
-) -> list[Answer]:
+async def exchange(address: Address, pieces: Sequence[Piece]) -> list[Answer]:
     """Send pieces on a connection, and return what is answered until it ends or goes quiet."""
     reader, writer = await asyncio.open_connection(*address, limit=1 << 24)
     sending = asyncio.create_task(_send(writer, pieces))
     received = b""
     try:
-        async with asyncio.timeout(longest_s):
+        async with asyncio.timeout(LONGEST_S):
             while True:
-                patience = idle_s if sending.done() and received else longest_s
+                patience = IDLE_S if sending.done() and received else LONGEST_S
                 part = await asyncio.wait_for(reader.read(1 << 20), patience)
                 if not part:
                     break

@@ -7,9 +7,8 @@ CLOSE = b"Connection: close"
 LAST = step(CLOSE)
 
 
-def with_headers(name: str, *headers: bytes, at_front: Expected | None = None, **other: int | str):
-    status = other.pop("status", 200)
-    return Attack(f"header: {name}", (step(*headers, CLOSE),), (status,), at_front)
+def with_headers(name: str, *headers: bytes, status: int | str = 200) -> Attack:
+    return Attack(f"header: {name}", (step(*headers, CLOSE),), (status,))
 
 
 def of_host(

@@ -23,13 +23,9 @@ ELSE = (b"Connection: Upgrade", b"Upgrade: else")
 H2C = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAA")
 
 
-def chunked(
-    body: bytes, *headers: bytes, coding: bytes = b"Transfer-Encoding: chunked", close: bool = True
-) -> bytes:
-    if close:
-        headers = (*headers, b"Connection: close")
-    run = b"X-Simulation-Run: " + RUN
-    return request("POST", "/predict_action", run, coding, *headers) + body
+def chunked(body: bytes, *headers: bytes, coding: bytes = b"Transfer-Encoding: chunked") -> bytes:
+    run, close = b"X-Simulation-Run: " + RUN, b"Connection: close"
+    return request("POST", "/predict_action", run, coding, *headers, close) + body
 
 
 def both_lengths(body: bytes, coding: bytes) -> bytes:

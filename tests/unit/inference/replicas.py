@@ -58,9 +58,9 @@ class Replicas:
         path = str(self.folder / file)
         return {"agent_path": path, "states": states, "mode": mode, "share": share}
 
-    def promoted(self, file: str = "second.th") -> dict[str, Any]:
+    def promoted(self) -> dict[str, Any]:
         """Return the configuration after the promotion of a canary."""
-        return {"agent_path": str(self.folder / file), "states": "new"}
+        return {"agent_path": str(self.folder / "second.th"), "states": "new"}
 
 
 @contextlib.asynccontextmanager
@@ -81,11 +81,9 @@ async def running(
             await service.close()
 
 
-async def make_steps(
-    service: InferenceService, run: str, n: int, junction: str = SMALL
-) -> list[Prediction]:
-    """Make n steps, one after the other."""
-    return [(obs, await service.predict(run, junction, obs)) for obs in observations(n)]
+async def make_steps(service: InferenceService, run: str, n: int) -> list[Prediction]:
+    """Make n steps of the small junction, one after the other."""
+    return [(obs, await service.predict(run, SMALL, obs)) for obs in observations(n)]
 
 
 async def reconfigure(service: InferenceService, **user_config: Any) -> None:

@@ -36,10 +36,10 @@ async def drive(client: httpx.AsyncClient, run: str, junction: str = SMALL, n: i
         await predict(client, run, junction, obs)
 
 
-async def goes_on(client: httpx.AsyncClient, run: str, junction: str = SMALL, n: int = 3) -> None:
+async def goes_on(client: httpx.AsyncClient, run: str, n: int = 3) -> None:
     """Assert that the next step of a run is that after the first n observations."""
-    action, _ = REFERENCE.replay(junction, OBS[: n + 1])[-1]
-    assert await predict(client, run, junction, OBS[n]) == (action, n + 1)
+    action, _ = REFERENCE.replay(SMALL, OBS[: n + 1])[-1]
+    assert await predict(client, run, SMALL, OBS[n]) == (action, n + 1)
 
 
 async def steps_of(client: httpx.AsyncClient) -> dict[str, dict[str, int]]:

@@ -31,17 +31,16 @@ class _Metric:
     def inc(self, value: float, tags: dict[str, str] | None = None) -> None:
         if value <= 0:
             raise ValueError(f"value must be >0, got {value}")  # as Ray does
-        self._recorded.counted[self._key(tags)] += value
+        self._record(value, tags)
 
-    def _record(self, value: float, tags: dict[str, str]) -> None:
+    def _record(self, value: float, tags: dict[str, str] | None) -> None:
         """Take what Ray's ``inc`` refuses."""
         self._recorded.counted[self._key(tags)] += value
 
     def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
         self._recorded.observed.append((self._key(tags), value))
 
-    def set(self, value: float, tags: dict[str, str] | None = None) -> None:
-        self._recorded.observed.append((self._key(tags), value))
+    set = observe
 
     def _key(self, tags: dict[str, str] | None) -> tuple[str, ...]:
         values = self._defaults | (tags or {})

@@ -340,12 +340,12 @@ class World:
 
         await agree_on_layout(client, APP, layout, dismiss, view.has_ended)
 
-    def launch(self, machine: Machine, layout: Layout = LAYOUT) -> Process:
+    def launch(self, machine: Machine) -> Process:
         """Start the home's process on a machine; it is current from now on."""
         process = Process(machine, f"process {len(self.processes)}")
         self.processes[process.name] = process
         self.current, self.home = process, None
-        asyncio.get_running_loop().create_task(self._run(process, layout))
+        asyncio.get_running_loop().create_task(self._run(process))
         return process
 
     def open_files(self, process: Process) -> Any:
@@ -372,11 +372,11 @@ class World:
         at = APP, layout, shard, self.options, view, end, in_thread, process.machine.clock
         return Home(files, client, *at)
 
-    async def _run(self, process: Process, layout: Layout) -> None:
+    async def _run(self, process: Process) -> None:
         home: Home | None = None
         while process.alive:
             try:
-                home = home or self.make_home(process, layout)
+                home = home or self.make_home(process)
                 await home.start()
                 if self.current is process:
                     self.home = home
@@ -394,8 +394,8 @@ class World:
             if table.is_valid()
         ]
 
-    async def until_acting(self, timeout_s: float = 30.0) -> Home:
-        async with asyncio.timeout(timeout_s):
+    async def until_acting(self) -> Home:
+        async with asyncio.timeout(30):
             while self.home is None or not self.home.table.is_valid():  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
         return self.home
