@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from starlette.types import Receive, Send
 
 from deployments.console.view import Mark, View
 from deployments.http.errors import RefusedError
+from deployments.log import logger
 
 
 @dataclass(eq=False)
@@ -87,8 +87,6 @@ class Audience:
             client.fresh = False
         self._shown = view.mark
 
-
-logger = logging.getLogger("ray.serve")
 
 RETRY_MS = 1000
 SEND_S = 5.0

@@ -14,7 +14,6 @@ the body is part of the contract. Codes about idempotency keys are in the body a
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -23,8 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from deployments.http.messages import JSON, Answer, retry_after
-
-logger = logging.getLogger("ray.serve")
+from deployments.log import logger
 
 Code = Literal["model_not_loaded", "overloaded", "too_many_states", "key_reused", "outcome_unknown"]
 CODE_HEADER = "X-Error-Code"

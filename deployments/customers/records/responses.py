@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +21,7 @@ from deployments.customers.records.json_body import MAX_BODY_BYTES
 from deployments.customers.records.record_type import RecordType
 from deployments.http.errors import OverloadedError, RefusedError
 from deployments.http.messages import JSON_HEADERS, Answer, Headers, RenderError, retry_after
+from deployments.log import logger
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -143,8 +143,6 @@ def _body_refused() -> Responses:
         415: _answer("The body is not declared as JSON.", None, problem=True),
     }
 
-
-logger = logging.getLogger("ray.serve")
 
 _PROBLEM_HEADERS: Headers = ((b"content-type", PROBLEM_JSON.encode()),)
 
