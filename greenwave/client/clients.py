@@ -17,8 +17,8 @@ from greenwave.client.errors import InvalidInputError
 from greenwave.client.forecasts import Density, Flow
 from greenwave.client.gateway import Gateway, Run
 from greenwave.client.inference import Inference
-from greenwave.client.inputs import run_headers
-from greenwave.client.login import make_bearer, make_login
+from greenwave.client.inputs import run_headers, text
+from greenwave.client.login import Login, make_bearer
 from greenwave.client.records import Accounts, Cards, Loans
 from greenwave.client.service import Asynchronous, Blocking, Mode
 from greenwave.client.settings import CONNECTIONS, RETRIES, TIMEOUTS, Addresses, Retries, Timeouts
@@ -61,9 +61,11 @@ class BaseClient(ABC, Generic[Mode]):
             InvalidInputError: an address is invalid, or a login is incomplete or ambiguous.
         """
         self._addresses = at = url if isinstance(url, Addresses) else Addresses.at(url)
-        if token is not None and (username is not None or password is not None):
-            raise InvalidInputError("Give a token, or a username and a password, not both")
-        login = make_login(at.gateway, username, password)
+        login = None
+        if username is not None or password is not None:
+            if token is not None:
+                raise InvalidInputError("Give a token, or a username and a password, not both")
+            login = Login(at.gateway, text(username, "username"), text(password, "password"))
         self._bearer = make_bearer(token, "token", "what `greenwave tokens create` has written")
         origin = "INFERENCE_TOKEN of the service"
         inference_bearer = make_bearer(inference_token, "inference_token", origin)

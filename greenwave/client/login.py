@@ -60,17 +60,6 @@ class Login:
             self.token = None
 
 
-def make_login(gateway: str, username: str | None, password: str | None) -> Login | None:
-    """Return the login of a client with a user name and a password, or None without either.
-
-    Raises:
-        InvalidInputError: one of them is missing or blank.
-    """
-    if username is None and password is None:
-        return None
-    return Login(gateway, text(username, "username"), text(password, "password"))
-
-
 def make_bearer(token: str | None, name: str, origin: str) -> dict[str, str]:
     """Return the header with a configured token, if there is one.
 
