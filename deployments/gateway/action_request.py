@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import re
@@ -24,15 +23,13 @@ from deployments.http.messages import (
     not_read,
 )
 from deployments.http.request import header, query_of
-from deployments.log import REQUEST_ID_HEADER
+from deployments.log import REQUEST_ID_HEADER, logger
 from models.networks.network import Junction, Network
 from models.networks.shipped import SHIPPED
 from models.signals.safety import Shown
 
-logger = logging.getLogger("ray.serve")
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MAX_SECONDS = 10**9  # thirty years
-MAX_SIMULATION_TIME_S = MAX_SECONDS
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 NORMALIZED, VEHICLE_COUNTS = FORMATS = ("normalized", "vehicle_counts")
 
@@ -132,10 +129,8 @@ def parse_action_request(
 def _simulation_time_s(value: object) -> float | None:
     if value is None:
         return None
-    if type(value) not in (float, int) or not 0 <= value <= MAX_SIMULATION_TIME_S:  # type: ignore[operator]
-        raise BadRequestError(
-            f"simulationTime must be a number of seconds from 0 to {MAX_SIMULATION_TIME_S}"
-        )
+    if type(value) not in (float, int) or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
+        raise BadRequestError(f"simulationTime must be a number of seconds from 0 to {MAX_SECONDS}")
     return float(value)  # type: ignore[arg-type]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -24,13 +23,11 @@ from deployments.gateway.service import GatewayService
 from deployments.gateway.telemetry import GatewayMetrics, GatewayReporter
 from deployments.gateway.users import Users
 from deployments.http.probes import store_check
+from deployments.log import logger
 from deployments.replica import Observability, ReplicaBase
 from deployments.store import Store
 from models.networks.network import Network
-from models.networks.shipped import SHIPPED
 from models.signals.clock_plan import ClockPlan
-
-logger = logging.getLogger("ray.serve")
 
 
 @serve.deployment(name="Gateway")
@@ -59,10 +56,10 @@ class Gateway(ReplicaBase):
         users: Mapping[str, str],
         open_store: Callable[[], Store],
         inference_url: str | None,
-        plan: ClockPlan | None = None,
-        observability: Observability | None = None,
-        open_tokens: Callable[[], Sequence[str]] | None = None,
-        network: Network = SHIPPED,
+        plan: ClockPlan | None,
+        observability: Observability,
+        open_tokens: Callable[[], Sequence[str]] | None,
+        network: Network,
     ) -> None:
         super().__init__(observability)
         store = open_store()

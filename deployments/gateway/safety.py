@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from deployments.gateway.options import GatewayOptions
 from deployments.gateway.schemas import Safety, SafetyRule, SafetyStep
@@ -26,7 +27,6 @@ class SafetyGuard:
     ) -> None:
         self._layers = layers
         self._monitors = monitors
-        self._changes: dict[tuple[Step, ...], list[SafetyStep]] = {}
 
     def decide(self, junction_id: str, shown: Shown, asked: int) -> tuple[int, Safety]:
         """Return the phase to show next, and the member ``safety`` of the answer.
@@ -52,19 +52,16 @@ class SafetyGuard:
             asked=asked,
             rule=rule,
             showAfterSeconds=decision.after_s,
-            steps=self._described(decision.steps),
+            steps=_described(decision.steps),
         )
 
-    def _described(self, steps: tuple[Step, ...]) -> list[SafetyStep]:
-        """Return the steps of a change as an answer has them, from a cache: changes are few."""
-        described = self._changes.get(steps)
-        if described is None:
-            described = [
-                SafetyStep.model_construct(afterSeconds=after_s, state=state)
-                for after_s, state in steps
-            ]
-            self._changes[steps] = described
-        return described
+
+@cache  # changes are few
+def _described(steps: tuple[Step, ...]) -> list[SafetyStep]:
+    """Return the steps of a change as an answer has them."""
+    return [
+        SafetyStep.model_construct(afterSeconds=after_s, state=state) for after_s, state in steps
+    ]
 
 
 def make_guard(options: GatewayOptions, network: Network = SHIPPED) -> SafetyGuard | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from deployments.gateway.action_request import FLOAT32_MAX, MAX_SECONDS, MAX_SIMULATION_TIME_S
+from deployments.gateway.action_request import FLOAT32_MAX, MAX_SECONDS
 from models.networks.shipped import JUNCTIONS, MAX_OBS, N_ACTIONS
 from models.signals.diagnosis import Fault
 
@@ -82,7 +82,7 @@ class ActionRequest(BaseModel):
         description="`vehicle_counts`: the lanes' values are vehicle counts, which the gateway "
         "divides by the lanes' capacities; then the vector has exactly the junction's own length.",
     )
-    simulationTime: Annotated[float, Field(ge=0, le=MAX_SIMULATION_TIME_S)] | None = Field(
+    simulationTime: Annotated[float, Field(ge=0, le=MAX_SECONDS)] | None = Field(
         None,
         description="Seconds of the day, for a client with its own clock, such as a "
         "simulation: a fallback by plan then goes by it. 27000 is 7:30.",

@@ -81,7 +81,7 @@ class CustomerRecords(ReplicaBase):
         self,
         record_type: RecordType,
         open_store: Callable[[], Store],
-        observability: Observability | None = None,
+        observability: Observability,
     ) -> None:
         super().__init__(observability)
         store = open_store()

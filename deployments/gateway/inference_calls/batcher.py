@@ -71,10 +71,6 @@ class CallBatcher(Batcher[Step, Decided]):
         self._call = call
         self._calls: set[asyncio.Task[None]] = set()
 
-    async def act(self, step: Step) -> Decided:
-        """Return the step's decision, or raise its outcome."""
-        return await self.submit(step)
-
     def close(self) -> None:
         """Leave no caller waiting."""
         if self._timer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
 from deployments.gateway.inference_calls.batcher import CallBatcher, Decided, Step
@@ -37,7 +37,9 @@ class InferenceClient:
         self._calls = calls
         self._deadline_s = deadline_s
         self._batcher = CallBatcher(calls.step)
-        self._step = self._batcher.act if shares_calls else self._step_alone
+        self._step: Callable[[Step], Awaitable[Decided]] = self._step_alone
+        if shares_calls:
+            self._step = self._batcher.submit
 
     async def act(self, step: Step) -> Decided:
         """Return the decision.

@@ -46,32 +46,25 @@ def step(action: int, request_id: str | None = None, run: str = "run") -> Step:
     return Step(run, "300839359", [action], "key", request_id)
 
 
-async def held_back(calls: Calls, shared: CallBatcher) -> list[asyncio.Task[Decided]]:
+async def held_back(calls: Calls, shared: CallBatcher) -> list[asyncio.Future[Decided]]:
     """Send as many calls as may be on their way, and three steps that come later."""
-    tasks = []
+    decisions = []
     for action in STEPS:
-        tasks.append(asyncio.create_task(shared.act(step(action))))
+        decisions.append(shared.submit(step(action)))
         for _ in range(3):  # turns of the loop, until its call is made
             await asyncio.sleep(0)
     assert len(calls.made) == MAX_CALLS
-    return tasks
+    return decisions
 
 
 async def test_many_steps_of_one_junction_are_divided_into_calls_that_it_can_remember():
     calls = Calls()
     shared = CallBatcher(calls)
     numbers = range(2 * MAX_BATCH + 1)
-    decided = await asyncio.gather(*(shared.act(step(n)) for n in numbers))
+    decided = await asyncio.gather(*(shared.submit(step(n)) for n in numbers))
     assert decided == [*map(Decided, numbers)]
     assert [len(call) for call in calls.made] == [MAX_BATCH, MAX_BATCH, 1]
     assert MAX_BATCH <= RECEIPTS
-
-
-async def test_steps_that_arrive_apart_do_not_wait_for_each_other():
-    calls = Calls()
-    shared = CallBatcher(calls)
-    assert [await shared.act(step(n)) for n in range(2)] == [*map(Decided, range(2))]
-    assert len(calls.made) == 2
 
 
 async def test_a_step_whose_client_has_gone_is_left_out_and_spoils_no_other():
@@ -114,7 +107,7 @@ async def test_a_call_is_made_in_no_requests_context():
     shared = CallBatcher(calls)
     CLIENT.set("ann")
     steps = [step(action, f"id-{action}") for action in (1, 2)]
-    assert await asyncio.gather(*map(shared.act, steps)) == [Decided(1), Decided(2)]
+    assert await asyncio.gather(*map(shared.submit, steps)) == [Decided(1), Decided(2)]
     assert calls.clients == ["nobody"]
 
 

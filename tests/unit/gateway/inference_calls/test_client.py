@@ -7,9 +7,7 @@ import pytest
 
 from deployments.gateway.errors import BadRequestError, Cause, InferenceUnavailableError
 from deployments.gateway.inference_calls.batcher import Decided, Step
-from deployments.gateway.inference_calls.breaker import State
 from deployments.gateway.inference_calls.client import (
-    BREAKER_FAILURES,
     RETRY_PAUSE_S,
     InferenceClient,
 )
@@ -77,12 +75,3 @@ async def test_where_no_further_call_would_help_or_end_in_time_the_last_one_says
         await InferenceClient(fake, DEADLINE_S).act(STEP)
     assert fake.outcomes in ([], [1]), "no third call"
     assert asyncio.get_running_loop().time() == pytest.approx(ends_at_s)
-
-
-@virtual_time
-async def test_a_second_call_that_succeeds_is_a_success_for_the_breaker():
-    outcomes: list[Outcome] = [down(), 1]
-    client = InferenceClient(FakeCalls(*outcomes * BREAKER_FAILURES * 2), DEADLINE_S)
-    for _ in range(BREAKER_FAILURES * 2):
-        assert await client.act(STEP) == Decided(1)
-    assert client.breaker.state is State.CLOSED

@@ -196,7 +196,7 @@ async def test_finding_the_service_counts_towards_the_deadline():
 
 
 async def outcomes_of(sharing: CallBatcher, steps: list[Step]) -> list[object]:
-    outcomes = await asyncio.gather(*map(sharing.act, steps), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(sharing.submit, steps), return_exceptions=True)
     return [getattr(each, "cause", getattr(each, "action", each)) for each in outcomes]
 
 
