@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Request, Response
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
@@ -25,8 +25,6 @@ from deployments.http.probes import Probes
 
 _STATIC = Path(__file__).with_name("static")
 _HEADERS = page_headers()
-
-Run = Annotated[str | None, Query()]
 
 
 def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI:
@@ -45,10 +43,12 @@ def create_app(service: ConsoleService, probes: Probes | None = None) -> FastAPI
         return road_map
 
     @app.get("/stream")
-    async def stream(request: Request, run: Run = None) -> Response:
+    async def stream(request: Request, run: str | None = None) -> Response:
         authenticate = partial(service.authenticate, request.scope)
         authenticate()
-        return _Stream(service, _checked(run), authenticate)
+        if run and not is_name(run):
+            raise HTTPException(400, NOT_A_RUN_ID)
+        return _Stream(service, run or None, authenticate)
 
     @app.get("/what_if")
     async def what_if(
@@ -104,9 +104,3 @@ class _SecurityHeaders:
             await app(scope, receive, send_guarded)
             return
         await self._app(scope, receive, send_guarded)
-
-
-def _checked(run: str | None) -> str | None:
-    if run and not is_name(run):
-        raise HTTPException(400, NOT_A_RUN_ID)
-    return run or None

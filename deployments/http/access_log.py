@@ -6,6 +6,7 @@ written, after the response.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
@@ -84,10 +85,8 @@ def _subject(scope: Scope, body: bytes) -> dict[str, str | None]:
     """Return the run and the junction of a request, where they are valid names."""
     members: Any = None
     if 0 < len(body) <= MAX_PARSED:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             members = json.loads(body)
-        except (ValueError, RecursionError):
-            members = None
     if not isinstance(members, dict):
         members = {}
     run = header(scope, RAW_RUN_HEADER) or _named(members, _RUN)

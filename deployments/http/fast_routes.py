@@ -239,25 +239,18 @@ class FastRoutes:
             status = message.get("status", status)
             await send(message)
 
-        answer, refusal = self._others, self._refusal_of(scope)
-        if refusal is not None:
-            answer = await self._respond_to(Request(scope), refusal)
+        answer = self._others
+        if self._guard is not None and path_of(scope) not in OPEN_PATHS:
+            try:
+                self._guard(scope)
+            except RefusedError as refusal:
+                answer = await self._respond_to(Request(scope), refusal)
         try:
             await answer(scope, receive, note)
         finally:
             seconds = perf_counter() - began
             self._times_of_others.observe(status, seconds)
             self._access_log.note(scope, b"", status, seconds)
-
-    def _refusal_of(self, scope: Scope) -> Exception | None:
-        """Return what the guard raises for a request of another route, if anything."""
-        if self._guard is None or path_of(scope) in OPEN_PATHS:
-            return None
-        try:
-            self._guard(scope)
-        except RefusedError as refusal:
-            return refusal
-        return None
 
     def _refuse(self, scope: Scope, error: Exception) -> Answer:
         if isinstance(error, OverloadedError | BodyTooSlowError):

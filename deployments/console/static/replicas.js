@@ -22,7 +22,7 @@ export class Replicas {
       this.list.replaceChildren(element("li", "", "asking Serve …"));
       return;
     }
-    const apps = Map.groupBy ? Map.groupBy(replicas, ({ app }) => app) : grouped(replicas);
+    const apps = grouped(replicas);
     this.list.replaceChildren(...[...apps].map(([app, each]) => item(app, each)));
   }
 }

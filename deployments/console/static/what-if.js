@@ -107,7 +107,4 @@ export class WhatIf {
 
 const best = (probabilities, at) => probabilities.reduce((most, each, action) => (each[at] > probabilities[most][at] ? action : most), 0);
 
-function labelled(text, control) {
-  const label = element("label", "", text, control);
-  return label;
-}
+const labelled = (text, control) => element("label", "", text, control);
