@@ -151,14 +151,6 @@ def test_errors_are_those_of_the_protocol(server):
     assert invalid.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
 
 
-def test_a_repeated_key_gets_the_first_answer_again(server, run_id):
-    headers = {"x-simulation-run": run_id, "idempotency-key": run_id}
-    inputs = inputs_of(server, *rows_of(60))
-    results = [server.infer("policy", inputs, headers=headers) for _ in range(2)]
-    assert results[0].as_numpy("step").tolist() == results[1].as_numpy("step").tolist()
-    assert max(results[1].as_numpy("step")) == 12
-
-
 def test_a_stream_steps_its_sequence_in_order_and_survives_a_refusal(grpc_server):
     answers: queue.Queue[Any] = queue.Queue()
     inputs = inputs_of(grpc_server, *rows_of(1))

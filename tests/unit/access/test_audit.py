@@ -1,5 +1,7 @@
 """What the audit log keeps, that it stays small, and that nothing waits for it."""
 
+import itertools
+
 import pytest
 
 from deployments.access.audit import MAX_DISTINCT, MAX_TEXT, OTHERS, AuditBuffer, AuditLog, Entry
@@ -10,14 +12,6 @@ from deployments.store import StoreUnavailable
 from tests.unit.access.conftest import SECRET
 
 
-class Clock:
-    now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        self.now += 1
-        return self.now
-
-
 @pytest.fixture
 def log(store):
     return AuditLog(store.as_store(), most=50)
@@ -25,7 +19,7 @@ def log(store):
 
 @pytest.fixture
 def buffer(log):
-    return AuditBuffer(log, Clock())
+    return AuditBuffer(log, itertools.count(1_700_000_000_000).__next__)
 
 
 def entry(number: int) -> Entry:

@@ -195,9 +195,8 @@ class TestConfiguredUser:
 
 
 @virtual_time
-async def test_every_replica_knows_within_five_seconds():
-    store = MemoryStore()
-    users, replicas = Users(store.as_store()), [replica(store) for _ in range(3)]
+async def test_every_replica_knows_within_five_seconds(store, users):
+    replicas = [replica(store) for _ in range(3)]
     await users.add("ann", PASSWORD)
     for number, tokens in enumerate(replicas):
         await asyncio.sleep(0.3 * number)
@@ -213,9 +212,8 @@ async def test_every_replica_knows_within_five_seconds():
 
 
 @virtual_time
-async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
-    store = MemoryStore()
-    users, tokens = Users(store.as_store()), replica(store)
+async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait(store, users):
+    tokens = replica(store)
     await users.add("ann", PASSWORD)
     await users.add("bob", PASSWORD)
     await follow(tokens)
@@ -236,8 +234,7 @@ async def test_while_the_store_is_away_signals_are_decided_on_and_resets_wait():
 
 
 @virtual_time
-async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that():
-    store = MemoryStore()
+async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that(store):
     store.serves = False
     tokens = replica(store)
     await follow(tokens)
@@ -250,9 +247,8 @@ async def test_a_replica_that_has_never_read_the_store_grants_no_more_than_that(
 
 
 @virtual_time
-async def test_no_request_asks_the_store_and_an_unchanged_list_is_not_read_again():
-    store = MemoryStore()
-    users, tokens = Users(store.as_store()), replica(store)
+async def test_no_request_asks_the_store_and_an_unchanged_list_is_not_read_again(store, users):
+    tokens = replica(store)
     for number in range(100):
         await users.add(f"user {number}", PASSWORD)
     await tokens.refresh_revocations()

@@ -76,18 +76,6 @@ async def test_a_revoked_token_is_remembered_until_it_would_have_expired(account
     assert len(store.table(SERVICE_TOKENS)) == 2  # with the revision
 
 
-async def test_a_user_by_the_same_name_is_somebody_else(accounts, tokens, store, monkeypatch):
-    from deployments.gateway.users import Users
-
-    monkeypatch.setattr("deployments.gateway.users.hash_password", lambda password: "#")
-    users = Users(store.as_store())
-    await users.add("controller", "some password")
-    _, token = await accounts.create(KEYS, "controller", 10)
-    await users.set_password("controller", "another password")
-    await tokens.refresh_revocations()
-    tokens.verify(token)
-
-
 async def test_no_token_outlives_its_key(accounts, clock):
     old, new = key_of_secret(SECRET), new_key("HS256", NOW + 60)
     ending = Key(old.kid, "HS256", SECRET, SECRET, verifies_until=NOW + 7200)

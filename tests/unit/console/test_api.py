@@ -6,12 +6,12 @@ import json
 import re
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deployments.access.audit import AuditBuffer, AuditLog
-from deployments.access.keys import Keys
-from deployments.access.tokens import Tokens
+from deployments.access.keys import Keys, new_key
 from deployments.console.api import create_app
 from deployments.console.replicas import Replica
 from deployments.console.service import (
@@ -25,15 +25,20 @@ from deployments.store import open_store
 from models.networks.shipped import JUNCTIONS
 from tests.support.virtual_time import virtual_time
 from tests.unit.console.reports import FakeFeed, FakeServe, decision, report, shown
-from tests.unit.gateway.conftest import access_by
+from tests.unit.gateway.conftest import access_by, make_tokens
 from tests.unit.http.apps import client_of
 
-SECRET = b"0123456789abcdef0123456789abcdef"
 STATIC = Path("deployments/console/static")
 
 
-def bearer(secret: bytes = SECRET) -> dict[str, str]:
-    return {"Authorization": f"Bearer {Tokens(Keys.of_secret(secret), 60, 5).issue('ann')}"}
+@pytest.fixture
+def tokens():
+    return make_tokens()
+
+
+@pytest.fixture
+def bearer(tokens):
+    return {"Authorization": f"Bearer {tokens.issue('ann')}"}
 
 
 @pytest.fixture
@@ -47,8 +52,7 @@ def serve():
 
 
 @pytest.fixture
-async def service(feed, serve):
-    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
+async def service(feed, serve, tokens):
     made = ConsoleService(access_by(tokens), feed.open, serve.read, max_clients=2)
     yield made
     await made.close()
@@ -66,13 +70,14 @@ async def client(app):
 
 
 @pytest.mark.parametrize("path", ["stream", "what_if?run=r&junction=j&lane=0"])
-async def test_who_may_not_read_is_refused_and_noted_with_the_address(feed, serve, tmp_path, path):
+async def test_who_may_not_read_is_refused_and_noted_with_the_address(
+    feed, serve, tokens, bearer, tmp_path, path
+):
     store = open_store(f"sqlite:///{tmp_path / 'audit.db'}")
     audit = AuditBuffer(AuditLog(store))
-    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
     service = ConsoleService(access_by(tokens, audit), feed.open, serve.read)
     scopeless = {"Authorization": f"Bearer {tokens.issue('controller', ['act', 'reset'])}"}
-    forged = bearer(b"another secret of 32 bytes......")
+    forged = {"Authorization": bearer["Authorization"][:-9] + "forged000"}
     challenge = 'Bearer error="insufficient_scope", scope="read"'
     async with client_of(create_app(service)) as client:
         for given, status, challenged in (
@@ -117,12 +122,12 @@ async def test_the_page_and_all_that_it_loads_come_from_here(client):
         assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file
 
 
-async def test_no_other_file_is_served_and_errors_have_one_form(client):
+async def test_no_other_file_is_served_and_errors_have_one_form(client, bearer):
     assert (await client.get("/console/livez")).json()["status"] == "alive"
     for path in ("nothing", "../api.py", "%2e%2e/api.py", "vendor"):
         answer = await client.get(f"/console/{path}")
         assert (answer.status_code, set(answer.json())) == (404, {"detail"}), path
-    answer = await client.get("/console/stream", params={"run": "no name"}, headers=bearer())
+    answer = await client.get("/console/stream", params={"run": "no name"}, headers=bearer)
     assert answer.status_code == 400
 
 
@@ -156,11 +161,11 @@ async def test_what_is_told_is_shown_to_who_looks_and_nothing_is_watched_before(
 
 
 @virtual_time
-async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more():
-    feed, serve, parts = FakeFeed(), FakeServe(), []
-    tokens = Tokens(Keys.of_secret(SECRET), 60, 5)
+async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more(
+    feed, serve, tokens, bearer
+):
     service = ConsoleService(access_by(tokens), feed.open, serve.read)
-    revoked_at = 3.0
+    parts, revoked_at = [], 3.0
 
     async def receive():
         await asyncio.Event().wait()
@@ -170,17 +175,11 @@ async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more(
         if message.get("body", b"").startswith((b"data", b"event", b"id")):
             parts.append(asyncio.get_running_loop().time())
 
-    headers = [(b"authorization", bearer()["Authorization"].encode())]
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": "/stream",
-        "query_string": b"",
-        "headers": headers,
-    }
+    scope: Any = {"type": "http", "method": "GET", "path": "/stream", "query_string": b""}
+    scope["headers"] = [(b"authorization", bearer["Authorization"].encode())]
     stream = asyncio.create_task(create_app(service)(scope, receive, send))
     await asyncio.sleep(revoked_at)
-    tokens.use(Keys.of_secret(b"another secret of 32 bytes......"))
+    tokens.use(Keys([new_key("HS256", 0)]))
     await stream
     assert parts
     assert max(parts) <= revoked_at
@@ -188,8 +187,7 @@ async def test_an_open_page_is_shown_nothing_more_once_its_token_counts_no_more(
 
 
 @virtual_time
-async def test_it_watches_once_however_many_look_and_ends_soon_after_the_last():
-    feed, serve = FakeFeed(), FakeServe()
+async def test_it_watches_once_however_many_look_and_ends_soon_after_the_last(feed, serve):
     service = ConsoleService(None, feed.open, serve.read)
     with service.audience.member(None) as one, service.audience.member(None) as other:
         until = asyncio.get_running_loop().time() + 10
@@ -204,8 +202,7 @@ async def test_it_watches_once_however_many_look_and_ends_soon_after_the_last():
 
 
 @virtual_time
-async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second():
-    feed, serve = FakeFeed(), FakeServe()
+async def test_what_is_new_and_who_comes_new_do_not_wait_for_the_next_second(feed, serve):
     service = ConsoleService(None, feed.open, serve.read)
     now = asyncio.get_running_loop().time
     with service.audience.member(None) as first:
@@ -232,8 +229,7 @@ class Handle:
 
 
 @virtual_time
-async def test_the_feed_is_held_while_nobody_looks():
-    feed, serve = FakeFeed(), FakeServe()
+async def test_the_feed_is_held_while_nobody_looks(feed, serve):
     held: weakref.WeakSet[Handle] = weakref.WeakSet()
 
     async def open_feed():
@@ -273,9 +269,9 @@ async def test_ready_is_a_console_whose_feed_answers(client, feed, missing):
     assert (answer.json()["checks"]["feed"] == "ok") != missing
 
 
-async def test_more_consoles_than_may_be_are_told_to_wait(service, client):
+async def test_more_consoles_than_may_be_are_told_to_wait(service, client, bearer):
     with service.audience.member(None), service.audience.member(None):
-        answer = await client.get("/console/stream", headers=bearer())
+        answer = await client.get("/console/stream", headers=bearer)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
     assert "2 consoles are open" in json.loads(answer.content)["detail"]

@@ -42,8 +42,3 @@ def accounts(make_service):
 @pytest.fixture
 def loans(make_service):
     return make_service(record_types()["loans"])
-
-
-@pytest.fixture
-def cards(make_service):
-    return make_service(record_types()["cards"])

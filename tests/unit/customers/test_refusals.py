@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from tests.unit.customers.requests import MOBILE, Service, changed, new_customer
+from tests.unit.customers.requests import Service, changed, new_customer
 
 JSON = {"content-type": "application/json"}
 
@@ -160,9 +160,3 @@ class TestMethodsAndPaths:
     async def test_the_instance_is_a_valid_reference(self, service):
         answer = await service.request("GET", "/Zoë 1%2F?x=1")
         assert answer.json()["instance"] == service.record_type.base_path + "/Zo%C3%AB%201/"
-
-    async def test_only_accounts_have_aliases(self, loans, cards):
-        query = {"mobileNumber": MOBILE}
-        for path in ("/api/account", "/api/loans/account", "/api/loan"):
-            assert (await loans.client.get(path, params=query)).status_code == 404
-        assert (await cards.client.get("/api/card", params=query)).status_code == 404

@@ -70,12 +70,6 @@ class TestLogin:
         assert_error(answer, 429, "Too many login attempts; try again later")
         assert answer.headers["retry-after"] == "60"
 
-    async def test_a_success_gives_the_user_name_its_attempts_back(self, login):
-        for _ in range(2):
-            for _ in range(LIMITS.per_user - 1):
-                await login(password="wrong", address="10.0.0.1")
-            assert (await login(address="10.0.0.2")).status_code == 200
-
     async def test_an_address_has_a_few_attempts_whatever_the_user_name(self, login):
         address = "6.6.6.6, 10.0.0.1"
         for number in range(LIMITS.per_address):
@@ -212,25 +206,19 @@ class TestAction:
         inference.error = error
         assert_error(await act(), status, message)
 
-    async def test_without_inference_the_signal_is_red(self, act, inference):
-        inference.error = DOWN
-        answer = await act()
-        assert answer.status_code == 200
-        body = answer.json()
-        assert_now(body.pop("timestamp"))
-        assert body == {
-            "junctionId": "300839359",
-            "predictedAction": 0,
-            "signalState": "RED",
-            "status": FALLBACK_STATUS,
-        }
-
-    async def test_a_dead_inference_service_is_soon_left_alone_and_each_cause_is_logged(
+    async def test_a_dead_inference_service_means_red_is_soon_left_alone_and_logged(
         self, act, inference, service, caplog
     ):
         inference.error = DOWN
-        answers = [await act() for _ in range(20)]
-        assert {answer.json()["status"] for answer in answers} == {FALLBACK_STATUS}
+        for _ in range(20):
+            body = (await act()).json()
+            assert_now(body.pop("timestamp"))
+            assert body == {
+                "junctionId": "300839359",
+                "predictedAction": 0,
+                "signalState": "RED",
+                "status": FALLBACK_STATUS,
+            }
         assert len(inference.steps) == 5 * 2  # each is tried twice, and fails once
         assert +service.counts.fallbacks == {"unreachable": 5, "breaker_open": 15}
         logged = [line for line in caplog.messages if line.startswith("Answered")]

@@ -126,15 +126,6 @@ class TestConnections:
             assert answers == [b"hello", b'"ok"', b"again"]
             writer.close()
 
-    async def test_a_client_that_wants_one_answer_gets_it_and_the_end(self):
-        async with serving(app_with()) as server:
-            reader, writer = await server.connect()
-            writer.write(HELLO.replace(b"host: x", b"host: x\r\nconnection: close"))
-            _, headers, body = await answer_of(reader)
-            assert (headers[b"connection"], body) == (b"close", b"hello")
-            assert await asyncio.wait_for(reader.read(), 5) == b""
-            writer.close()
-
     async def test_a_request_whose_client_has_gone_is_given_up(self):
         given_up = asyncio.Event()
 

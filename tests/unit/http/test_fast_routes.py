@@ -59,14 +59,6 @@ class TestAnswers:
         app = app_with(max_body=None)
         assert (await client_of(app).post(PATH, content=never())).content == b""
 
-    @pytest.mark.parametrize("prefix", ["", "/api/cards"])
-    async def test_the_prefix_of_the_application_is_no_part_of_the_path(self, prefix):
-        async def routed_by(scope, body):
-            return 200, b"FastAPI" if "route" in scope else b"the table", JSON_HEADERS
-
-        client = client_of(app_with(routed_by), root_path=prefix)
-        assert (await client.post(f"{prefix}{PATH}")).content == b"the table"
-
 
 class BusyError(RefusedError):
     status = 503
@@ -95,20 +87,6 @@ class TestErrors:
         assert answer.headers["content-type"] == "application/json"
         asks = [answer.headers.get(name) for name in ("retry-after", "x-error-code")]
         assert asks == (["7", "overloaded"] if status == 503 else [None, None])
-
-    async def test_a_check_refuses_before_the_body_is_read(self):
-        class DeniedError(RefusedError):
-            status = 401
-
-        def check(scope):
-            raise DeniedError(scope["path"])
-
-        async def unread():
-            pytest.fail("the body was read")
-            yield b""
-
-        answer = await client_of(app_with(check=check)).post(PATH, content=unread())
-        assert (answer.status_code, answer.json()) == (401, {"detail": PATH})
 
     async def test_a_defect_of_another_route_is_rendered_as_well(self):
         app = app_with()

@@ -123,16 +123,6 @@ def test_an_answer_that_drips_in_ends_in_time(exchange, head):
     assert answer.sent
 
 
-async def test_the_wait_for_a_free_connection_is_part_of_the_time():
-    connections = Connections(1, None)
-    with Server(keep_silent) as server:
-        first = asyncio.create_task(connections(request(server.url, timeout_s=30)))
-        await asyncio.sleep(0)
-        assert isinstance(await connections(request(server.url)), NoReply)
-        first.cancel()
-        await connections.close()
-
-
 def _then(answer: Reply | NoReply, event: threading.Event) -> Reply | NoReply:
     event.set()
     return answer
