@@ -15,12 +15,9 @@ from greenwave.client import (
     Addresses,
     AsyncClient,
     Client,
-    FailedPrediction,
     InvalidRequestError,
     NotFoundError,
-    Observed,
     Sample,
-    UnauthorizedError,
 )
 from tests.services.system import USER
 from tests.support.local_server import Answer, Request, serving
@@ -86,17 +83,6 @@ async def test_the_asynchronous_client_reaches_the_same_services(addresses, run_
             await client.loans.fetch("0000000000")
 
 
-def test_several_predictions_come_in_their_order_and_one_failure_is_its_own(client, run_id):
-    run = client.inference.run(run_id)
-    asked = [(JUNCTION, OBSERVATION), Observed("nowhere", [1]), (JUNCTION, OBSERVATION)]
-    _, failed, last = run.predict_many(asked)
-    assert isinstance(failed, FailedPrediction)
-    assert (failed.junction_id, failed.status) == ("nowhere", 404)
-    again = run.predict_many([Observed(JUNCTION, OBSERVATION, last.key)])
-    assert again[0].confidence == last.confidence
-    assert run.predict(JUNCTION, OBSERVATION).step == 3
-
-
 def test_health_and_models_are_reported(client):
     assert client.gateway.health().inference_service == "up"
     assert client.inference.health().status == "healthy"
@@ -130,16 +116,6 @@ def test_records_are_created_fetched_changed_and_deleted(client, kind):
     records.delete(mobile[::-1])
     with pytest.raises(NotFoundError, match="not found"):
         records.fetch(mobile)
-
-
-def test_refusals_have_the_services_words(client, addresses):
-    with pytest.raises(NotFoundError, match="Unknown junction 'nowhere'"):
-        client.inference.run().predict("nowhere", OBSERVATION)
-    with (
-        Client(addresses, "nobody", PASSWORD) as stranger,
-        pytest.raises(UnauthorizedError, match="Invalid username or password"),
-    ):
-        stranger.run().reset()
 
 
 WAYS: dict[str, Callable[[Any, str], Any]] = {

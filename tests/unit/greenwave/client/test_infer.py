@@ -118,15 +118,6 @@ def test_rows_that_must_not_be_repeated_are_returned(failing, runs):
     assert len(service.calls) == 1
 
 
-def test_a_row_that_fails_is_reported_and_affects_no_other():
-    service = FakeInference(failing={"b": [503] * 4})
-    with client_of(service, retries=Retries(first_pause_s=0.001)) as client:
-        done = client.inference.infer(ROWS, [SMALL] * 3, runs=["a", "b", "c"])
-    assert done.failed == [1]
-    assert (done.action[1], done.step[1], done.status[1]) == (-1, -1, 503)
-    assert (done.code, list(done.status)) == (["", "overloaded", ""], [200, 503, 200])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
