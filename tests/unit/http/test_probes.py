@@ -73,20 +73,6 @@ class TestReadiness:
         assert store.calls == calls, "no client asks"
 
     @virtual_time
-    async def test_one_failure_says_nothing(self, store, readiness):
-        store.errors = [StoreUnavailable("connection reset")]
-        assert await readiness.results() == THERE
-        assert store.calls == 2
-
-    @virtual_time
-    async def test_one_slow_call_says_nothing(self, store, readiness):
-        store.slow_s = DEADLINE_S + 1
-        looking = asyncio.create_task(readiness.results())
-        await asyncio.sleep(DEADLINE_S + PAUSE_S / 2)
-        store.slow_s = 0
-        assert await looking == THERE
-
-    @virtual_time
     async def test_two_failures_are_told_and_one_success_ends_that(self, store, readiness):
         store.errors = [StoreUnavailable("connection refused to 10.0.0.7")] * 2
         assert await readiness.results() == GONE, "with no address in it"
