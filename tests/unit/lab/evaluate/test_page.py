@@ -83,7 +83,7 @@ def test_a_jam_is_told(page):
 def test_names_are_escaped_rules_are_said_and_no_other_host_is_asked(page):
     text = page(runs_of({"fixed time": WORSE, "policy": ALIKE}))
     assert "<title>&lt;A &amp; B&gt;: signal controllers compared</title>" in text
-    assert "every 10 s" in text
+    assert "every 5 s" in text
     assert "with 3 s of yellow, 0 s of red for all and 0 s of green at least" in text
     assert "second 0 to 1800 (0.5 h)" in text
     assert "<td>Seeds</td><td>1 to 3</td>" in text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.net.importing import DETECTED_M, import_network, lanes_behind
+from lab.net.importing import import_network, lanes_behind
 from lab.net.net import SumoLane, SumoNet
 from tests.unit.lab.net.sumo_nets import LINKS, NODE, PROGRAM, ROADS, program, write_net
 
@@ -13,11 +13,6 @@ def chain(*ways: tuple[str, str], **lengths_m: float) -> SumoNet:
         net.ahead[start].add(end)
         net.behind[end].add(start)
     return net
-
-
-def test_a_lane_that_is_long_enough_stands_for_itself():
-    net = chain(("before", "stop"), stop=DETECTED_M, before=100)
-    assert lanes_behind(net, "stop") == {}
 
 
 def test_a_stub_reaches_back_until_it_is_long_enough():

@@ -1,10 +1,7 @@
-"""Controllers: what greedy and max pressure choose, and what a policy keeps between decisions."""
-
-from collections.abc import Callable
+"""Controllers: what greedy and max pressure choose, and what is decided in place of a policy."""
 
 import numpy as np
 import pytest
-import torch
 
 from lab.sim.controllers import (
     GREEDY,
@@ -13,16 +10,12 @@ from lab.sim.controllers import (
     Controller,
     LongestQueue,
     PlanByClock,
-    PolicyController,
     QueueRule,
 )
 from lab.sim.faults import WithLosses, WithOutage
 from lab.sim.observation import Observation
-from lab.train.policy_network import RecurrentPolicy
 from models.networks.form import LaneBehind
 from models.networks.shipped import FOLDER, SHIPPED
-from models.policy.form import PolicyForm
-from models.policy.step import PolicyStep
 from models.signals.clock_plan import read_plan
 from tests.cities import crossing
 
@@ -111,23 +104,6 @@ def observe(seed: int = 0) -> dict[str, Observation]:
     return {
         each.id: rng.random(each.obs_size).astype(np.float32) for each in SHIPPED.junctions.values()
     }
-
-
-def policy_of(change: Callable[[RecurrentPolicy], None] = lambda _: None) -> PolicyController:
-    torch.manual_seed(0)
-    policy = RecurrentPolicy(PolicyForm.of(SHIPPED))
-    with torch.no_grad():
-        change(policy)
-    return PolicyController(PolicyStep(policy.state_dict(), SHIPPED), SHIPPED)
-
-
-def test_a_policy_never_takes_an_unavailable_action():
-    def prefer_the_last(policy: RecurrentPolicy) -> None:
-        policy.fc2.weight.zero_()
-        policy.fc2.bias.copy_(torch.tensor([0.0, 1.0, 2.0, 3.0]))
-
-    actions = policy_of(prefer_the_last).act(observe())
-    assert actions == {each.id: each.n_phases - 1 for each in SHIPPED.junctions.values()}
 
 
 class Counting:

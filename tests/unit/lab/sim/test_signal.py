@@ -59,18 +59,6 @@ def test_what_stays_green_and_what_may_turn_on_red_see_no_wrong_yellow():
     assert advance(signal, 2) == ["Gyyr", "Gsrg"]
 
 
-def test_requests_before_minimum_green_and_in_yellow_are_without_effect():
-    signal = timed("GGrr", "rrGG", "rGrG")
-    advance(signal, 4)
-    signal.request(1)
-    assert signal.phase == 0
-    advance(signal, 1)
-    signal.request(1)
-    signal.advance()
-    signal.request(2)
-    assert signal.phase == 1
-
-
 @pytest.mark.parametrize("phase", [-1, 2])
 def test_an_unknown_phase_is_refused(phase):
     with pytest.raises(ValueError, match="not one of the 2 phases"):

@@ -21,13 +21,6 @@ def test_advantages_are_the_discounted_sums_of_the_errors():
     torch.testing.assert_close(advantages, torch.stack([torch.as_tensor(e) for e in expected]))
 
 
-def test_end_of_an_episode_is_valued_and_not_taken_for_the_end_of_traffic():
-    advantages = estimate_advantages(
-        torch.zeros(1, 1), torch.tensor([[0.0], [10.0]]), gamma=0.5, gae_lambda=1.0
-    )
-    assert advantages.item() == 5
-
-
 def test_what_episodes_of_one_traffic_share_does_not_count():
     traffic, merit = torch.randn(5, 1, 2), torch.randn(5, 4, 2)
     compared = compare(traffic + merit)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lab.train.policy_network import RecurrentPolicy, mask_logits
+from lab.train.policy_network import RecurrentPolicy
 from models.networks.shipped import SHIPPED
 from models.policy.form import PolicyForm
 from models.policy.inputs import InputLayout
@@ -38,24 +38,6 @@ def test_a_run_of_batched_steps_equals_the_formulas(seed, scale):
             if confidence > 0.501:  # else two actions are as good as equal
                 assert result.actions[row] == action
     assert result.finite.all()
-
-
-def test_numpy_and_torch_agree_on_one_step():
-    weights = random_state_dict()
-    network = RecurrentPolicy(PolicyForm.of(SHIPPED))
-    network.load_state_dict(weights)
-    rng = np.random.default_rng(1)
-    agents = [agent % 5 for agent in range(64)]
-    inputs = encode(agents, rng.normal(size=(64, 19)).tolist())
-    hidden = np.tanh(rng.normal(size=(64, 128))).astype(np.float32)
-    result = PolicyStep(weights, SHIPPED)(inputs, hidden, UNAVAILABLE[agents])
-    with torch.no_grad():
-        logits, new_hidden = network(torch.from_numpy(inputs), torch.from_numpy(hidden))
-        available = torch.from_numpy(~UNAVAILABLE[agents])
-        probabilities = torch.softmax(mask_logits(logits, available), dim=1)
-    assert np.allclose(result.hidden, new_hidden.numpy(), atol=1e-5)
-    assert np.allclose(result.confidences, probabilities.max(dim=1).values.numpy(), atol=1e-5)
-    assert (result.actions == probabilities.argmax(dim=1).numpy()).all()
 
 
 def test_an_unavailable_action_is_never_chosen_however_low_the_others_logits():

@@ -185,11 +185,3 @@ def test_a_long_crossing_is_cleared_even_where_a_short_phase_is_shown_in_between
     monkeypatch.setattr(SafetyLayer, "_show", FORGETS)
     with pytest.raises(AssertionError, match=r"links 0 and 2: 11\.\d+ s of 20"):
         judge_alone(SafetyLayer(*made), signal, BOUNDS)
-
-
-def test_the_bound_is_reached_and_not_passed():
-    layer = SafetyLayer(PHASES, MATRIX, LIMITS)
-    judged(layer, "always the same")
-    lower = Bounds(LIMITS.min_green_s, LIMITS.max_red_s - 20)
-    with pytest.raises(AssertionError, match="waited for"):
-        judged(layer, "always the same", lower)

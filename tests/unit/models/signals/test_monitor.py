@@ -21,15 +21,6 @@ MONITORS = make_monitors(SHIPPED)
 SIGNALS = read_signals(SHIPPED)
 
 
-@pytest.mark.parametrize("junction", MONITORS)
-def test_a_turn_that_gives_way_must_not_have_the_letter_of_priority(junction):
-    for phase in SIGNALS[junction].phases:
-        MONITORS[junction].check(phase)
-        if "g" in phase:
-            with pytest.raises(ConflictError):
-                MONITORS[junction].check(phase.replace("g", "G"))
-
-
 @pytest.mark.parametrize("state", ["", "G", "GGGGGGGGGGGG", "rrrrrrrrrrX", "rrrrrrrrrrrrrrrr"])
 def test_what_is_no_state_of_the_junction_is_refused(state):
     with pytest.raises(ConflictError, match="is not a state of 11 links"):
@@ -90,15 +81,6 @@ def test_links_that_a_phase_lets_give_way_may_be_green_together():
     monitor.check("yyr")
     with pytest.raises(ConflictError, match="links 0 and 1 conflict"):
         monitor.check("GGr")
-
-
-def test_links_that_merge_into_lanes_of_their_own_conflict_with_others_only():
-    times = [[None, 5, 6], [5, None, 6], [5, 5, None]]
-    phases = [{"state": "GGr"}, {"state": "rrG"}]
-    monitor = make_monitors(pier(phases=phases, intergreen_s=times))["pier"]
-    monitor.check("GGr")
-    with pytest.raises(ConflictError, match="links 0 and 2 conflict"):
-        monitor.check("GrG")
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "from intergreen times"])
