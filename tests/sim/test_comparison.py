@@ -7,21 +7,17 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sumo
-import torch
 
 from lab.evaluate.comparison import OWN_CHANGES, Comparison
-from lab.sim.controllers import CONTROLS, GUARDED, policy_control, run
-from lab.sim.environment import Environment
+from lab.sim.controllers import CONTROLS, GUARDED, run
 from lab.sim.metrics import sum_up
 from lab.sim.programs import Programs
 from lab.sim.scenario import RouteFiles
 from lab.sim.simulator import TRIPS
 from lab.sim.trips import read_trips
 from models.networks.network import network_of
-from models.policy.inputs import InputLayout
 from serve_app.cli import main as cli
 from tests.cities import agent_for, save, small_city
 from tests.sim.towns import END_S, Town
@@ -120,25 +116,6 @@ def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):
     ]
     digests = {Comparison(each, None, range(1)).same["city"] for each in scenarios}
     assert len(digests) == 4
-
-
-def test_the_policy_takes_the_actions_that_its_network_defines(town, tmp_path):
-    network = network_of(town.scenario.network)
-    agent = agent_for(network)
-    layout = InputLayout(network)
-    hidden = torch.zeros(network.n_agents, 128)
-    with Environment(town.scenario) as environment:
-        observations = environment.reset(1)
-        while not environment.is_over:
-            inputs = torch.from_numpy(layout.encode_all(observations))
-            with torch.no_grad():
-                logits, hidden = agent(inputs, hidden)
-            logits[torch.from_numpy(network.unavailable)] = -np.inf
-            actions = map(int, logits.argmax(1))
-            observations = environment.step(dict(zip(network.ids, actions, strict=True)))
-        expected = environment.metrics()
-    control = policy_control(town.scenario, save(agent, tmp_path / "agent.th"))
-    assert run(town.scenario, 1, control) == expected
 
 
 def test_files_that_do_not_fit_are_a_sentence_and_nothing_is_written(town, tmp_path, capsys):

@@ -82,17 +82,6 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     assert "Traceback" not in again.stderr
 
 
-def test_a_run_behind_the_safety_layer_is_continued_behind_it_only(tmp_path, scenario):
-    size = "--iterations=1", "--episodes=1"
-    done = train(tmp_path, scenario, "--safety", *size)
-    assert done.returncode == 0, done.stderr
-    assert read_record(tmp_path / "best.th") == TrainingRecord(True)
-    assert read_record(tmp_path / "start.th") == TrainingRecord()
-    again = train(tmp_path, scenario, *size)
-    assert again.returncode == 1
-    assert "made with safety True, not False" in again.stderr
-
-
 def test_a_run_begins_with_the_imitation_of_the_planner(tmp_path, scenario):
     rounds = "--imitation-rounds=1"
     done = train(tmp_path, scenario, "--safety", "--counts=all", "--iterations=0", rounds)

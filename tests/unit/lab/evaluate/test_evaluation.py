@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import pytest
 
 from lab.evaluate import __main__ as evaluate
@@ -24,7 +23,6 @@ from lab.evaluate.report import (
     persons_table,
 )
 from lab.evaluate.runs import SUMO, Run, read_runs
-from lab.evaluate.statistics import estimate
 from lab.sim.controllers import GUARDED
 from lab.sim.programs import Programs
 from models.networks.shipped import SHIPPED
@@ -39,15 +37,6 @@ NEED_A_RUN = "longest queue", "max pressure", "pressure within 100 m"
 def make_run(controller: str, seed: int, delay_s: float, traffic: str = LOW) -> Run:
     times_s, counts = (delay_s, 20.0, 120.0), (3700, 3600)
     return Run(*times_s, *counts, controller=controller, seed=seed, traffic=traffic, queue=31.5)
-
-
-@pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (19, 2.093), (100, 1.984)]
-)
-def test_the_interval_is_as_wide_as_students_table_says(freedom, expected):
-    values = np.arange(freedom + 1)
-    standard_error = values.std(ddof=1) / len(values) ** 0.5
-    assert estimate(values).half_width / standard_error == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(("study", "report"), [(POLICY, "policy.md"), ("cyclic", "phase_order.md")])

@@ -6,7 +6,7 @@ from pathlib import Path
 from lab.evaluate.__main__ import REPORTED, RESCO_FILE
 from lab.evaluate.cases import RESCO
 from lab.evaluate.jobs import plan_jobs
-from lab.evaluate.resco import COLUMNS, MAPS, MEASURES, read_published, write_report
+from lab.evaluate.resco import COLUMNS, write_report
 from lab.evaluate.runs import SUMO, Run, digest, read_runs, write_runs
 
 
@@ -34,12 +34,6 @@ def test_runs_of_a_policy_that_was_replaced_leave_the_scoreboard(tmp_path):
     write_runs(file, [before, now, other], COLUMNS)
     REPORTED[RESCO].report([now], file)
     assert read_runs(file) == [other, now]
-
-
-def test_a_learners_figure_is_published_for_each_map_and_measure():
-    for measure in MEASURES:
-        assert all(figures.keys() <= {*MAPS} for figures in read_published(measure).values())
-        assert read_published(measure)["IDQN"].keys() == {*MAPS}
 
 
 def test_the_committed_page_is_written_again_from_its_runs_alone(tmp_path):

@@ -22,7 +22,7 @@ from lab.train.forecasts.training import LinearAutoregression
 from models.flow.forecast import FlowForecaster
 from models.flow.window import HORIZON, MINUTE_S, WINDOW, make_window
 from models.networks.shipped import NET_FILE
-from tests.calendars import EDGES, wave_calendar
+from tests.calendars import wave_calendar
 from tests.unit.forecasters import write_flow
 
 RANDOM = np.random.default_rng(0)
@@ -84,22 +84,9 @@ def test_flow_windows_stay_in_their_days_and_look_at_what_follows():
     assert windows.yesterday[8, junction] == pytest.approx(yesterday)
 
 
-def test_the_parts_of_a_split_do_not_meet_and_cover_all_days():
-    split = split_days(63)
-    assert [*split.train, *split.validation, *split.test] == list(range(63))
-    assert len(split.test) == len(split.validation) == 14
-
-
 def test_too_few_days_are_refused():
     with pytest.raises(ValueError, match="too few"):
         split_days(28)
-
-
-def test_columns_are_found_by_name():
-    calendar = wave_calendar(1)
-    both = calendar.density_of(["ring", "north"])
-    np.testing.assert_array_equal(both[:, 0], calendar.density[:, EDGES.index("ring")])
-    np.testing.assert_array_equal(both[:, 1], calendar.density[:, 0])
 
 
 def test_days_are_joined_in_their_order_and_read_as_they_were_written(tmp_path):

@@ -7,23 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab.train.policy_network import RecurrentPolicy
 from models.networks.shipped import SHIPPED
 from models.policy.file import read_weights
-from models.policy.form import InvalidPolicyFileError, PolicyForm
+from models.policy.form import InvalidPolicyFileError
 from tests.reference import random_state_dict
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "agent.th"
-
-
-def test_the_networks_own_state_dict_is_a_policy_file(path):
-    torch.save(RecurrentPolicy(PolicyForm.of(SHIPPED)).state_dict(), path)
-    read = read_weights(path, SHIPPED)
-    assert {name: tuple(w.shape) for name, w in read.items()} == PolicyForm.of(SHIPPED).shapes
-    assert sum(w.size for w in read.values()) == 102_788
 
 
 def test_parameters_are_read_as_plain_arrays(path):
