@@ -15,8 +15,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,14 +31,18 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent ends
 
 
-def make_pool(workers: int) -> ProcessPoolExecutor:
-    """Fresh processes, which inherit nothing of a simulation and end when their parent does."""
-    return ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin_worker,
-        initargs=(os.getpid(),),
-    )
+@contextlib.contextmanager
+def make_pool(workers: int) -> Iterator[Executor]:
+    """Fresh processes, which inherit nothing of a simulation and end when their parent does.
+
+    At the end, what has not begun is left out.
+    """
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, context, _begin_worker, (os.getpid(),))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def in_fresh_process(function: Callable[[], Result]) -> Result:

@@ -71,8 +71,7 @@ def imitate(
     if kept.exists():
         student.resume(kept)
     first = student.round
-    pool = make_pool(workers)
-    try:
+    with make_pool(workers) as pool:
         for number in tqdm(range(first, rounds), initial=first, total=rounds, unit="round"):
             share = SHARE_DECAY**number
             weights = student.weights()
@@ -88,8 +87,6 @@ def imitate(
             student.round = number + 1
             student.save(kept)
             tqdm.write(f"{len(student.episodes)} episodes, cross-entropy {loss:.4f}")
-    finally:
-        pool.shutdown(cancel_futures=True)
     student.finish(FINAL_EPOCHS, np.random.default_rng((seed, 5)))
 
 

@@ -93,9 +93,8 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
     record = TrainingRecord(traffic.settings["safety"], traffic.settings["counts"])
     write_record(folder / "best.th", record)
     rows = read_log(folder / "log.csv", trainer.iteration)
-    pool = make_pool(workers)
     progress = tqdm(total=config.iterations, initial=trainer.iteration, unit="iteration")
-    try:
+    with make_pool(workers) as pool, progress:
         while trainer.iteration < config.iterations:
             started = time.monotonic()
             row: dict[str, float] = {"iteration": trainer.iteration}
@@ -117,9 +116,6 @@ def train(config: Config, folder: Path, workers: int, traffic: Traffic, start: P
         best, first = (read_weights(each, traffic.network) for each in (folder / "best.th", start))
         after_s = delays_s(config, traffic, pool, best, tasks)
         before_s = delays_s(config, traffic, pool, first, tasks) if config.iterations else []
-    finally:
-        progress.close()
-        pool.shutdown(cancel_futures=True)
     return Trained(trainer.best_score, before_s, after_s)
 
 
@@ -153,13 +149,10 @@ def best_of(
     policies: Sequence[RecurrentPolicy], config: Config, traffic: Traffic, workers: int
 ) -> RecurrentPolicy:
     """Return the policy with the lowest geometric mean of the delay on validation."""
-    pool = make_pool(workers)
-    try:
+    with make_pool(workers) as pool:
         scores = [
             mean_delay_s(config, traffic, pool, as_arrays(each.state_dict())) for each in policies
         ]
-    finally:
-        pool.shutdown(cancel_futures=True)
     return policies[int(np.argmin(scores))]
 
 
