@@ -114,11 +114,8 @@ def make_runs(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as file:
                     file.write(json.dumps(run).encode())
-        except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(error, BrokenExecutor):
-                raise InvalidScenarioError(ENDED) from None
-            raise
+        except BrokenExecutor:
+            raise InvalidScenarioError(ENDED) from None
     return {path: run for path, run in done.items() if run is not None}
 
 
@@ -155,10 +152,7 @@ def write_runs(file: Path, runs: Iterable[Run], columns: Sequence[str]) -> None:
 
 def values_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], list[Any]]:
     """Return the values of a measure by traffic and controller, in the order of the runs."""
-    values: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
-    for run in runs:
-        values[run.traffic, run.controller].append(getattr(run, measure))
-    return dict(values)
+    return {cell: [getattr(run, measure) for run in known] for cell, known in _cells(runs).items()}
 
 
 def means_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], Estimate]:
@@ -169,10 +163,14 @@ def means_of(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], Estimat
 
 def medians_of(runs: Iterable[Run]) -> dict[tuple[str, str], str]:
     """Return median and interquartile mean of the delay by traffic and controller, and the jams."""
+    return {cell: _median(known) for cell, known in _cells(runs).items()}
+
+
+def _cells(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
     cells: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
         cells[run.traffic, run.controller].append(run)
-    return {cell: _median(known) for cell, known in cells.items()}
+    return cells
 
 
 def _median(runs: Sequence[Run]) -> str:
