@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lab.net.net import SumoNet
 from lab.net.program import Program, text_of
 from lab.processes import RunFolder, in_fresh_process
-from lab.sim.daily_demand import DailyDemand
+from lab.sim.daily_demand import HOUR_S, DailyDemand
 from lab.sim.environment import layers_of
 from lab.sim.scenario import Scenario
 from lab.sim.simulator import drive, sumo_errors
@@ -32,7 +32,6 @@ from models.signals.states import YELLOW_S
 NAME = "greenwave"
 MIN_GREEN_S, MAX_GREEN_S = 5, 50  # SUMO's defaults, where the net's own program says nothing
 FLOWS_SEED = 0  # no evaluation uses it
-HOUR_S = 3600
 HALVINGS = 30  # of a search by bisection
 
 Floats = NDArray[np.float64]

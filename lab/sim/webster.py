@@ -42,20 +42,13 @@ def cycle_s(ratios: Sequence[float], lost_s: float) -> float:
     return float(np.clip(cycle, SHORTEST_S, LONGEST_S))
 
 
-def phase_times_s(
-    ratios: Sequence[float], lost_s: float, step_s: int, fewest_steps: int
-) -> tuple[int, ...]:
-    """Return the seconds of each phase with its yellow, in whole steps.
-
-    Args:
-        lost_s: that each phase loses.
-        fewest_steps: that every phase gets.
-    """
-    lost = lost_s * len(ratios)
-    green_s = cycle_s(ratios, lost) - lost
-    ideal_s = lost_s + green_s * np.array(ratios) / sum(ratios)
-    steps = np.maximum(fewest_steps, np.round(ideal_s / step_s)).astype(int)
-    return tuple((step_s * steps).tolist())
+def phase_times_s(ratios: Sequence[float], decision_s: int) -> tuple[int, ...]:
+    """Return the seconds of each phase with its yellow, in whole decisions."""
+    lost_s = LOST_S * len(ratios)
+    green_s = cycle_s(ratios, lost_s) - lost_s
+    ideal_s = LOST_S + green_s * np.array(ratios) / sum(ratios)
+    decisions = np.maximum(FEWEST_DECISIONS, np.round(ideal_s / decision_s)).astype(int)
+    return tuple((decision_s * decisions).tolist())
 
 
 def green_times_s(net: SumoNet, signal: str, flows: Flows) -> dict[int, int]:
@@ -156,10 +149,7 @@ class FixedTime:
             middle_s = (begin_s + min(begin_s + HOUR_S, demand.end_s)) / 2
             flows = demand.movement_flows(middle_s)
             ratios = {each: critical_movements(net, each, flows) for each in ids}
-            times = {
-                each: phase_times_s(ratios[each], LOST_S, decision_s, FEWEST_DECISIONS)
-                for each in ids
-            }
+            times = {each: phase_times_s(ratios[each], decision_s) for each in ids}
             self._hourly.append(times)
         self._decision_s = decision_s
         self._run_s = 0

@@ -4,7 +4,7 @@ A pure function of what the junction shows, for how long, and how long its other
 red. Only the controller that switches the lamps knows that, so every request includes it. Nothing
 is kept here that a restart could lose or that replicas would have to agree about.
 
-What holds for a junction that begins with :attr:`SafetyLayer.fresh` and obeys every decision:
+What holds for a junction that begins with the green of its first phase and obeys every decision:
 
 - a green lasts ``min_green_s`` at least, and as long as the walk of each crossing that has it;
 - between two greens that conflict lie yellow and the intergreen time of every pair of movements;
@@ -147,11 +147,6 @@ class SafetyLayer:
     def shortest_phase_s(self) -> float:
         """Seconds that a change and the minimum green after it may take together."""
         return self._longest_change_s + max(self.min_green_s)
-
-    @property
-    def fresh(self) -> Shown:
-        """What a junction is taken to show that has just been switched on."""
-        return Shown(0, 0.0, (0.0,) * len(self.phases))
 
     def decide(self, shown: Shown, asked: int) -> Decision:
         """Return what may be shown next.
