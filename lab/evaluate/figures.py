@@ -46,10 +46,6 @@ INCIDENTS: dict[str, Measure] = {
 }
 
 
-def stops_of(run: Run) -> float:
-    return run.stops
-
-
 def delay_of(vehicles: str) -> Measure:
     """Return the delay of a class of vehicles."""
     return lambda run: run.classes[vehicles][1]

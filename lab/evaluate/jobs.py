@@ -61,12 +61,7 @@ class Job(NamedTuple):
         return self.case.make(scenario, self.policy)
 
 
-def plan_jobs(
-    study: str,
-    seeds: range,
-    policy: Path,
-    maps: Path | None = None,
-) -> list[Job]:
+def plan_jobs(study: str, seeds: range, policy: Path, maps: Path | None = None) -> list[Job]:
     """Return every controller of a study in its traffic; each group is complete seed by seed.
 
     Args:

@@ -132,19 +132,8 @@ def capacity_table(runs: Sequence[Run]) -> str:
 
 def persons_table(runs: Sequence[Run]) -> str:
     """Return the table of what vehicles and pedestrians lose where people cross."""
-    heads = [
-        "",
-        "",
-        "delay of vehicles, s",
-        "against no crossings",
-        "pedestrians",
-        "their delay, s",
-    ]
-    heads += [
-        "95th percentile",
-        "longest",
-        "longest red of a crossing",
-    ]
+    heads = ["", "", "delay of vehicles, s", "against no crossings", "pedestrians"]
+    heads += ["their delay, s", "95th percentile", "longest", "longest red of a crossing"]
     delays, rows = values_of(runs, "delay_s"), []
     for group in STUDIES["persons"].values():
         for traffic, case in group.cells():

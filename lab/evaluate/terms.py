@@ -20,7 +20,6 @@ from lab.evaluate.figures import (
     Figures,
     Measure,
     delay_of,
-    stops_of,
 )
 from lab.evaluate.runs import Run
 from lab.evaluate.statistics import GEH_OK, Estimate, geh
@@ -35,7 +34,7 @@ SUMMED: dict[str, Measure] = {
     "CO₂": EMISSIONS["CO₂, kg"],
     "most waiting": WAITING["95th percentile"],
     "longest wait": WAITING["longest"],
-    "stops": stops_of,
+    "stops": lambda run: run.stops,
 }
 
 
@@ -115,7 +114,7 @@ class Terms:
     @property
     def measures(self) -> Table:
         measures = {f"{name}, s": measure for name, measure in MEASURES.items()}
-        table = self._table({**measures, "stops": stops_of})
+        table = self._table({**measures, "stops": SUMMED["stops"]})
         counted = [
             [
                 Cell(f"{self.figures.mean(each, measure).mean:.0f}")
@@ -153,13 +152,8 @@ class Terms:
             seeds = f"{beyond.worse} of {len(self.figures.seeds)}"
             verdict = "clear" if beyond.is_clear else "not clear"
             rows.append([Cell(text) for text in (each, beyond.estimate.text(), seeds, verdict)])
-        heads = [
-            "controller",
-            f"delay beyond {best}, s",
-            "seeds with more delay",
-            "the difference is",
-        ]
-        return Table(heads, rows)
+        heads = ["controller", f"delay beyond {best}, s", "seeds with more delay"]
+        return Table([*heads, "the difference is"], rows)
 
     @property
     def approaches(self) -> Table:

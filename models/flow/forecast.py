@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from models.artifacts import (
-    Card,
-    ColumnScale,
-    InvalidArtifactError,
-    Tensors,
-    read_artifact,
-)
+from models.artifacts import Card, ColumnScale, InvalidArtifactError, Tensors, read_artifact
 from models.flow.window import FEATURES, HORIZON
 from models.lstm import Lstm, shapes_of_lstm
 from models.networks.shipped import JUNCTIONS

@@ -110,7 +110,7 @@ def test_other_rules_or_other_traffic_are_other_runs(town, tmp_path):
     routes.write_text(town.routes.read_text().replace("B1top1", "B0right0"))
     scenarios = [
         town.scenario,
-        replace(town.scenario, yellow_s=5),
+        replace(town.scenario, yellow_s=4),
         replace(town.scenario, counts="all"),
         replace(town.scenario, demand=RouteFiles((routes,))),
     ]

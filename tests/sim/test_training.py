@@ -45,14 +45,10 @@ EVERY_SECOND = [
 ]
 
 
-def make_town(folder: Path) -> Scenario:
-    return scenario_with(folder, "".join(EVERY_SECOND))
-
-
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     given: Scenario | None = getattr(request, "param", None)
-    return given or make_town(tmp_path_factory.mktemp("town"))
+    return given or scenario_with(tmp_path_factory.mktemp("town"), "".join(EVERY_SECOND))
 
 
 def command(folder: Path, scenario: Scenario, *options: str) -> list[str]:
@@ -74,8 +70,7 @@ def test_a_run_leaves_a_policy_that_serves_and_longer_runs_are_other_runs(tmp_pa
     assert done.returncode == 0, done.stderr
     assert f"--policy {tmp_path / 'best.th'}" in done.stderr + done.stdout
     assert driven(scenario, tmp_path / "best.th").demanded == len(EVERY_SECOND)
-    with (tmp_path / "log.csv").open(newline="") as file:
-        assert [row["iteration"] for row in csv.DictReader(file)] == ["0", "1"]
+    assert [row["iteration"] for row in read_curve(tmp_path)] == ["0", "1"]
     again = train(tmp_path, scenario, "--iterations=2")
     assert "made with iterations 1, not 2" in again.stderr
     assert again.returncode == 1

@@ -54,10 +54,7 @@ def train(
     card = draft_card(calendar, split)
     test = density_windows(density, split.test, HOUR_SLOTS)
     measured = compare(DensityForecaster(tensors, config, card), learned, test)
-    metrics = {
-        "mae_vehicles_per_km": measured.comparison(),
-        "validation_loss": round(best, 4),
-    }
+    metrics = {"mae_vehicles_per_km": measured.comparison(), "validation_loss": round(best, 4)}
     write_artifact(output, tensors, config, measured.complete(card, config.column("std"), metrics))
     measured.write_report(reports / "density.md", "Density", _text(split))
 

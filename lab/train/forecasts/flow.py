@@ -13,14 +13,7 @@ from torch import Tensor
 
 from lab.tables import markdown
 from lab.train.forecasts.calibrate import UNCALIBRATED, calibrate, shortened_inputs
-from lab.train.forecasts.dataset import (
-    Calendar,
-    Split,
-    Windows,
-    flattened,
-    flow_windows,
-    scale_of,
-)
+from lab.train.forecasts.dataset import Calendar, Split, Windows, flattened, flow_windows, scale_of
 from lab.train.forecasts.networks import FlowNetwork
 from lab.train.forecasts.training import (
     LSTM,

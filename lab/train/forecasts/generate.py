@@ -21,12 +21,7 @@ from lab.net.net import load_net
 from lab.processes import RunFolder, make_pool
 from lab.sim.controllers import run
 from lab.sim.daily_demand import DAY_S, HOUR_S, DayProfile, read_demand
-from lab.sim.shipped import (
-    Breakdown,
-    draw_shipped_breakdown,
-    shipped_demand,
-    shipped_scenario,
-)
+from lab.sim.shipped import Breakdown, draw_shipped_breakdown, shipped_demand, shipped_scenario
 from lab.sim.webster import FixedTime
 from lab.train.forecasts.dataset import (
     DATA_FILE,

@@ -166,10 +166,7 @@ def test_runs_that_the_file_or_the_folder_has_are_not_made_again(tmp_path, monke
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_made(
-    arguments,
-    said,
-    monkeypatch,
-    capsys,
+    arguments, said, monkeypatch, capsys
 ):
     monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
     with pytest.raises(SystemExit):

@@ -6,15 +6,7 @@ from itertools import chain
 
 import pytest
 
-from lab.shadow.events import (
-    DETECTORS,
-    EVENTS,
-    PHASES,
-    Event,
-    Numbering,
-    events_of,
-    write_events,
-)
+from lab.shadow.events import DETECTORS, EVENTS, PHASES, Event, Numbering, events_of, write_events
 from lab.shadow.log import ShadowLogError
 from models.networks.form import NetworkFile
 from models.networks.network import network_of

@@ -98,9 +98,7 @@ def test_epochs_end_once_the_policy_has_moved_far_enough(batch):
     assert row["actor_steps"] == 1
 
 
-def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was_said(
-    batch,
-):
+def test_steps_are_shorter_after_one_that_was_too_long_and_never_longer_than_was_said(batch):
     trainer = trainer_of(replace(CONFIG, target_kl=1e-9, rate_factor=2.0))
     trainer.learn(batch)
     assert trainer.actor_scale == 0.5

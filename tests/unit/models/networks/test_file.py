@@ -82,10 +82,7 @@ def test_toml_is_read_as_well(tmp_path):
             one(lanes=[{"id": "a_0", "capacity": 1}] * 2),
             "junctions.0: lane 'a_0' stands there twice",
         ),
-        (
-            one(phases=[{"state": "Gr"}, {}]),
-            "junctions.0: either all phases have a state or none",
-        ),
+        (one(phases=[{"state": "Gr"}, {}]), "junctions.0: either all phases have a state or none"),
         (
             one(phases=[{"state": "Gr"}, {"state": "G"}]),
             "junctions.0: the states of the phases differ in length",
