@@ -41,15 +41,15 @@ class TableFullError(TooManyStatesError):
 class KeyReusedError(StateError):
     """The idempotency key belongs to a step with another input; no step is made."""
 
-    def __init__(self) -> None:
-        super().__init__("The idempotency key was used with another observation")
+    def __str__(self) -> str:
+        return "The idempotency key was used with another observation"
 
 
 class NotBegunError(StateError):
     """The step was to continue a sequence, and its state has made no step; none is made."""
 
-    def __init__(self) -> None:
-        super().__init__("The sequence was not started, or has ended")
+    def __str__(self) -> str:
+        return "The sequence was not started, or has ended"
 
 
 class UnavailableError(StateError):
@@ -59,8 +59,8 @@ class UnavailableError(StateError):
 class OutcomeUnknownError(StateError):
     """The change may have been made or not: it was not confirmed in time."""
 
-    def __init__(self) -> None:
-        super().__init__("It was not confirmed in time, and may have been done or not")
+    def __str__(self) -> str:
+        return "It was not confirmed in time, and may have been done or not"
 
 
 class FolderError(StateError):

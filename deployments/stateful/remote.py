@@ -154,7 +154,7 @@ class TableServer:
 
 
 def _packed(error: StateError) -> tuple[str, tuple[Any, ...]]:
-    return type(error).__name__, () if isinstance(error, OutcomeUnknownError) else error.args
+    return type(error).__name__, error.args
 
 
 def _unpacked(name: str, arguments: Sequence[Any]) -> StateError:

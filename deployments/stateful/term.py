@@ -23,8 +23,8 @@ ALL_TO_COPY = -1
 class SupersededError(UnavailableError):
     """Another term has the shard, or the store has lost writes of this one; this one must end."""
 
-    def __init__(self) -> None:
-        super().__init__("The store does not have the term of this home any more")
+    def __str__(self) -> str:
+        return "The store does not have the term of this home any more"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ That it answers as a table of this machine does is tested in tests/unit/states/t
 """
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,20 @@ import pytest
 
 from deployments.stateful.channel import Address, Channel, connect
 from deployments.stateful.engine import Engine
-from deployments.stateful.errors import OutcomeUnknownError, UnavailableError
+from deployments.stateful.errors import (
+    FolderError,
+    KeyReusedError,
+    NotBegunError,
+    OutcomeUnknownError,
+    StateError,
+    TableFullError,
+    UnavailableError,
+)
 from deployments.stateful.remote import RemoteTable, TableServer, pack
 from deployments.stateful.row import Key
+from deployments.stateful.shards import ForeignStatesError, OtherLayoutError
 from deployments.stateful.table import Operation, Table
+from deployments.stateful.term import SupersededError
 from tests.support.local_states import LocalShard, open_table, stepped
 from tests.unit.states.implementations import connected
 from tests.unit.states.tape import FORM, Tape
@@ -173,3 +184,17 @@ async def test_a_replica_keeps_a_bounded_number_of_rows(table, remote, monkeypat
     assert (await remote.read([B])).number == 0
     await remote.forget([B])
     assert (await remote.read([B])).number
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(OutcomeUnknownError(), SupersededError(), KeyReusedError(), NotBegunError()),
+        *(TableFullError(3), FolderError(Path("/states"), "it is full"), UnavailableError("no")),
+        *(ForeignStatesError("5 of another network"), OtherLayoutError()),
+    ],
+)
+def test_an_error_is_the_same_in_another_process(error: StateError):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert str(error)

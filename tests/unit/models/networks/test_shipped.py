@@ -4,6 +4,21 @@ from lab.net.importing import import_network
 from models.networks.shipped import NET_FILE, SHIPPED, SHIPPED_FILE
 
 
+def test_the_junctions_are_those_of_the_contract_in_its_order():
+    assert list(SHIPPED.junctions) == [
+        "joinedS_265580996_300839357",
+        "300839359",
+        "265580972",
+        "1270712555",
+        "8541180897",
+    ]
+    assert [each.agent_index for each in SHIPPED.junctions.values()] == [0, 1, 2, 3, 4]
+    assert (SHIPPED.n_agents, SHIPPED.n_actions, SHIPPED.max_obs) == (5, 4, 19)
+    big, *small = SHIPPED.junctions.values()
+    assert (SHIPPED.avail_actions(big.id), big.obs_size) == ((1, 1, 1, 1), 19)
+    assert {(SHIPPED.avail_actions(j.id), j.obs_size) for j in small} == {((1, 1, 0, 0), 8)}
+
+
 def test_hidden_states_that_were_stored_before_still_belong_to_it():
     assert SHIPPED.digest == "c759c9a4a9d7e05e"
 
