@@ -73,8 +73,9 @@ LANE = @unset MAKEFLAGS; set -o pipefail; $(BIN)/python -m pytest -q $(WHICH) $(
 test:  ## run lint and the main tests, on one Ray cluster, real Redis, HAProxy, SUMO and Chromium (8 minutes on two cores)
 	@$(LANES) WITHOUT_RAY='$(WITHOUT_RAY) $(SUMO_CORE)' WHICH='-m "not long"'
 
-test-all:  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (40 minutes)
-	@$(LANES) CLUSTER='tests/cluster tests/nodes' WITHOUT_RAY='$(WITHOUT_RAY) tests/sim tests/training tests/package'
+test-all:  ## run every test: also several nodes, plain Ray, the wheel, dashboards, training, examples (an hour)
+	@$(LANES) CLUSTER=tests/cluster WITHOUT_RAY='$(WITHOUT_RAY) tests/sim tests/training tests/package'
+	@$(MAKE) --no-print-directory lane-cluster CLUSTER=tests/nodes  # three nodes keep two cores busy
 
 lane-cluster: $(VENV)/.dev
 	$(call LANE,$(CLUSTER))

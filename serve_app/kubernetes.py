@@ -131,7 +131,6 @@ def _environment(named: Mapping[str, str], values: ManifestValues) -> Iterator[D
         "ENVIRONMENT": "production",
         "DATA_DIR": "/tmp/greenwave",  # nothing is kept here: the store is Redis
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     }
     if values.signing_keys:
         plain["JWT_KEYS_FILE"] = f"{KEYS_FOLDER}/jwt-keys.json"

@@ -47,9 +47,7 @@ def environment(ports: Ports) -> dict[str, str]:
         "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(ports.fallback_grpc),
         "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.replicas[0]),
         "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.replicas[1]),
-        # A busy machine does not start a proxy within Serve's 5 s; Serve then kills it, and the
-        # deploy fails.
-        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # as on nodes that others start
         # Ray's 15 would give everything else on the machine priority over replicas.
         "RAY_worker_niceness": "0",
         # Prestarted workers lack the environment of the applications, so none would be used.

@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 
 from serve_app.settings import variables_of
 
-# Read by the GCS: it gives up a dead node after 2 s instead of 15, and one that hangs after 4.
 RAY = {
+    # Read by the GCS: it gives up a dead node after 2 s instead of 15, and one that hangs after 4.
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
+    # A busy machine does not start a proxy within Serve's 5 s; Serve then kills it, and the deploy
+    # fails.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
 }
 REDIS_VARIABLES = ("STORE_URL", "RAY_REDIS_ADDRESS")
 _REDIS_PORT = 6379

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "own_city" / "own_city.sh"
 
 
+@pytest.mark.timeout(900)
 def test_it_leads_from_a_net_to_a_policy_and_a_page_that_compares_it(tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -15,7 +18,6 @@ def test_it_leads_from_a_net_to_a_policy_and_a_page_that_compares_it(tmp_path):
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "town" / "evaluation" / "evaluation.html").read_text()

@@ -23,6 +23,7 @@ from load_tests.harness.shipped import ROOT, shipped_config
 from models.networks.shipped import SHIPPED
 from models.policy.form import SHIPPED_POLICY
 from serve_app.processes.ports import Ports
+from serve_app.rollout.node_environment import RAY
 from tests.support.network import why_not
 from tests.support.waiting import until
 
@@ -222,6 +223,6 @@ def test_up_takes_a_policy_later_and_after_down_another_user_has_plain_ray(start
     succeed(machine, "greenwave down")
     assert machine.run("ls -A ~/.ray").stdout == ""
     machine.end()
-    after = start()
+    after = start(**RAY)
     succeed(after, PLAIN)
     check_serves(after)
