@@ -11,6 +11,8 @@ from load_tests.harness.redis_server import RedisServer
 def shared_redis(tmp_path_factory):
     """Share one server among tests that leave it running; `store_url` empties it for each."""
     server = RedisServer(tmp_path_factory.mktemp("redis")).start()
+    with redis.Redis(port=server.port) as client:
+        client.config_set("appendfsync", "no")  # a busy disk syncs for longer than a call may take
     yield server
     server.stop()
 
