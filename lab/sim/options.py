@@ -153,14 +153,16 @@ def scenario_with(
     yellow_s, all_red_s, min_green_s = (
         own if asked is None else asked for own, asked in zip(times, given, strict=True)
     )
-    enough_s = max(DECISION_S, yellow_s + all_red_s + 1)
+    decision_s = max(DECISION_S, yellow_s + all_red_s + 1)
+    if options.decision is not None:
+        decision_s = options.decision
     scenario = Scenario(
         network,
         net,
         demand,
         begin_s,
         end_s,
-        enough_s if options.decision is None else options.decision,
+        decision_s,
         yellow_s,
         all_red_s,
         min_green_s,

@@ -92,7 +92,7 @@ class Contender:
     Attributes:
         settings: what a reader must know beside its name.
         start: from the first of its ports, and whether to use an edge, to the running server.
-        environment: the folder of its own one, where it cannot share this one.
+        environment: the folder of a virtual environment, if the peer cannot share this one.
     """
 
     name: str
